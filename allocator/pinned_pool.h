@@ -1,0 +1,111 @@
+// Lends pinned host memory in exact sizes, and takes it back while copies still use it.
+//
+// A few large slabs are pinned ahead, at step borders; inside a step the pool only carves
+// them: two-level segregated fit (Masmano et al., "TLSF", ECRTS 2004), sizes rounded to 512
+// bytes, neighbours coalesced, best fit in constant time. A block is given back with a
+// fence, and is lent again only when that fence is done. The pool neither waits nor
+// retries: when there is no room it says so, and its caller decides what to wait for.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "allocator/event.h"
+#include "allocator/host_memory.h"
+#include "allocator/purpose.h"
+
+namespace ebb {
+
+// Thread-safe. Outlives every block it lends; `memory` outlives the pool.
+class PinnedPool {
+ public:
+  static constexpr std::size_t kGranularityBytes = 512;
+
+  class Block;
+
+  struct Stats {
+    std::size_t limit_bytes = 0;
+    std::size_t pinned_bytes = 0;          // In slabs.
+    std::size_t lent_bytes = 0;            // In blocks that callers hold, rounded.
+    std::size_t retired_bytes = 0;         // Given back, and waiting for a fence.
+    std::size_t requested_bytes = 0;       // As asked for, lent or retired.
+    std::size_t peak_requested_bytes = 0;  // Highest requested_bytes.
+    BytesByPurpose requested_by_purpose;
+    BytesByPurpose peak_by_purpose;
+    std::size_t pin_calls = 0;
+    std::size_t slabs = 0;
+  };
+
+  // Never pins more than `limit_bytes`.
+  PinnedPool(HostMemory& memory, std::size_t limit_bytes);
+  ~PinnedPool();  // Waits for every fence.
+
+  PinnedPool(const PinnedPool&) = delete;
+  PinnedPool& operator=(const PinnedPool&) = delete;
+
+  // Pins until the slabs hold at least `bytes` (rounded up to the 4 KiB page). Call it at a
+  // step border. Throws Error{kResourceExhausted}, naming the limit, if that is more than
+  // the cap or the machine has.
+  void reserve(std::size_t bytes);
+
+  // Unpins slabs without a block in them, and returns how many bytes that was.
+  std::size_t trim() noexcept;
+
+  // Lends a block, or an empty one if no slab has room once what is done has been taken
+  // back.
+  [[nodiscard]] Block allocate(std::size_t bytes, Purpose purpose = Purpose::kActivations);
+
+  // The fence of the block that was given back first and is not lent again: what to wait
+  // for when the pool is full. Nothing if no block waits.
+  [[nodiscard]] Fence oldest_retired() const;
+
+  // Takes back the blocks whose fence is done.
+  void collect() noexcept;
+
+  Stats stats() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// One block on loan, or none. Move-only; gives itself back when destroyed.
+class PinnedPool::Block {
+ public:
+  Block() = default;
+  Block(Block&& other) noexcept { swap(other); }
+  Block& operator=(Block&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Block() { release({}); }
+
+  explicit operator bool() const noexcept { return pool_ != nullptr; }
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return bytes_; }  // As asked for.
+
+  // Gives the block back now. Work in flight may use it until `last_use` is done.
+  void release(Fence last_use) noexcept;
+
+ private:
+  friend class PinnedPool;
+
+  Block(Impl& pool, void* chunk, std::byte* data, std::size_t bytes) noexcept
+      : pool_(&pool), chunk_(chunk), data_(data), bytes_(bytes) {}
+  void swap(Block& other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(chunk_, other.chunk_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+  Impl* pool_ = nullptr;
+  void* chunk_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace ebb

@@ -1,0 +1,58 @@
+// GPT-2 (Radford et al. 2019): pre-norm transformer, learned positions, output head tied to
+// the token embedding.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/nn/module.h"
+
+namespace ebb::nn {
+
+struct Gpt2Config {
+  std::int64_t layers = 12;
+  std::int64_t heads = 6;
+  std::int64_t hidden = 384;
+  std::int64_t vocabulary = 256;
+  std::int64_t positions = 1024;
+  float dropout = 0.1F;
+  DType dtype = DType::kF32;
+};
+
+// "gpt2-nano" (bytes), "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl".
+std::vector<std::string> gpt2_names();
+// Error{kInvalidArgument} that lists the names.
+Gpt2Config gpt2_config(const std::string& name);
+
+// Consecutive layers that are recomputed together: [first, last]. In order, without
+// overlap; layers in none keep what they save.
+struct CheckpointSegment {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+
+class Gpt2 {
+ public:
+  // Standard initialisation (normal 0.02, residual projections / sqrt(2 layers), zero
+  // biases), from `seed`. Parameters need gradients. Throws Error{kInvalidArgument} for a
+  // shape that is none (hidden not a multiple of heads, zero layers of zero size, ...).
+  Gpt2(device::Device& device, const Gpt2Config& config, std::uint64_t seed);
+
+  const Gpt2Config& config() const noexcept { return config_; }
+  const Parameters& parameters() const noexcept { return parameters_; }
+
+  // The mean loss of a batch: tokens and targets [batch, seq], i32. `segments` are
+  // checkpointed.
+  Tensor loss(const Tensor& tokens, const Tensor& targets,
+              const std::vector<CheckpointSegment>& segments = {}) const;
+  // The logits of the last position: [batch, vocabulary].
+  Tensor next_logits(const Tensor& tokens) const;
+
+ private:
+  Gpt2Config config_;
+  Parameters parameters_;
+};
+
+}  // namespace ebb::nn
