@@ -9,8 +9,9 @@ target_include_directories(ebb_build INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(
   ebb_build
   INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>
-            # Error messages name files from the project root.
-            $<$<COMPILE_LANGUAGE:C,CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>
+            # Error messages name files from the project root, and a second clone finds what
+            # the first one compiled in ccache.
+            $<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>
             $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety;-Werror=thread-safety>)
 
 if(EBB_SANITIZE)
@@ -36,10 +37,16 @@ add_custom_target(ebb_headers ALL)
 
 # ebb_layer(<name> HEADERS <file>... SOURCES <file>... USES <target>... [PRIVATE_USES <target>...])
 #
-# A folder of a layer is one static library, ebb_<name>.
+# A folder of a layer is one static library, ebb_<name>. Those of the folders that jobs build
+# on make up libebbtide (cmake/EbbPackage.cmake); `bench` and `cli` are for programs of ours.
 function(ebb_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;USES;PRIVATE_USES")
   add_library(ebb_${name} STATIC ${arg_SOURCES})
+  if(NOT name MATCHES "^(bench|cli)$")
+    list(TRANSFORM arg_HEADERS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE headers)
+    set_property(GLOBAL APPEND PROPERTY EBB_PACKAGE_LAYERS ebb_${name})
+    set_property(GLOBAL APPEND PROPERTY EBB_PACKAGE_HEADERS ${headers})
+  endif()
   target_sources(ebb_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}
                                     FILES ${arg_HEADERS})
   target_link_libraries(ebb_${name} PUBLIC ebb_build ${arg_USES} PRIVATE ${arg_PRIVATE_USES})
@@ -60,8 +67,7 @@ function(ebb_test name)
     add_executable(${stem}_test ${PROJECT_SOURCE_DIR}/tests/${layer}/${stem}_test.cpp)
     target_link_libraries(${stem}_test PRIVATE ebb_${name} GTest::gmock_main absl::flat_hash_map)
     gtest_discover_tests(${stem}_test NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
-                         PROPERTIES LABELS ${layer} TIMEOUT 300
-                                    ENVIRONMENT TSAN_OPTIONS=halt_on_error=1)
+                         PROPERTIES LABELS ${layer} TIMEOUT 300)
   endforeach()
 endfunction()
 
