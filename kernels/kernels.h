@@ -164,6 +164,10 @@ struct Kernels {
                         float* row_losses, bool gradient, float gradient_scale,
                         NativeQueue);
 
+  // factor[0] = 1 / max(1, the number of targets that are not -1). f32.
+  void (*mean_factor)(std::int64_t rows, const std::int32_t* targets, float* factor,
+                      NativeQueue);
+
   // --- elementwise and reductions.
   void (*fill)(DType, std::int64_t elements, float value, void* y, NativeQueue);
   void (*add)(DType, std::int64_t elements, const void* a, const void* b, void* y,
