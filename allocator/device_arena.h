@@ -10,11 +10,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <vector>
+
+#include "absl/container/flat_hash_map.h"
 
 #include "allocator/event.h"
+#include "allocator/region_map.h"
 
 namespace ebb {
 
@@ -61,17 +62,28 @@ class DeviceArena {
   Stats stats() const noexcept;
 
  private:
-  struct Region {
-    std::size_t bytes = 0;
-    bool lent = false;
-    Fence last_use;  // Of a free region.
+  using Index = RegionMap::Index;
+
+  // Where a request goes: from the start of a free region on, or from the high-water mark
+  // if `first` is none. It may reach beyond the mark.
+  struct Place {
+    Index first = RegionMap::kNone;
+    std::size_t offset = 0;
   };
-  using Regions = std::map<std::size_t, Region>;  // By offset; adjacent, without gaps.
+  struct Harm;
+
+  std::optional<Place> find_ordered(std::size_t bytes, StreamId stream) const noexcept;
+  std::optional<Place> find_fresh(std::size_t bytes, StreamId stream) const noexcept;
+  std::optional<Place> find_least_harm(std::size_t bytes, StreamId stream) const;
+  std::optional<Harm> harm(Index first, std::size_t bytes, StreamId stream) const;
+  bool is_ordered(const Event& event, StreamId stream) const noexcept;
+  bool is_ordered(const Fence& fence, StreamId stream) const noexcept;
 
   const StreamOrder& order_;
   const std::uintptr_t base_;
-  Regions regions_;
   Stats stats_;
+  RegionMap regions_;
+  absl::flat_hash_map<std::size_t, Index> lent_;  // By offset.
 };
 
 }  // namespace ebb

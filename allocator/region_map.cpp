@@ -1,0 +1,198 @@
+#include "allocator/region_map.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace ebb {
+namespace {
+
+// Whether one fence can stand for both.
+bool lose_nothing(const Fence& a, const Fence& b) noexcept {
+  const EventSource* source = nullptr;
+  std::size_t events[2] = {0, 0};
+  bool same = true;
+  std::size_t side = 0;
+  const auto look = [&](const Event& event) {
+    if (source == nullptr) source = event.source();
+    same = same && event.source() == source;
+    ++events[side];
+  };
+  a.for_each(look);
+  side = 1;
+  b.for_each(look);
+  return same && events[0] == events[1];
+}
+
+}  // namespace
+
+void RegionMap::prepare() {
+  constexpr std::size_t kAtMost = 2;  // append() and lend() make one each.
+  while (spare_.size() < kAtMost) {
+    // All three grow before any is used, so that a failure changes nothing that matters.
+    spare_.reserve(regions_.size() + 1);
+    holes_.reserve(regions_.size() + 1);
+    regions_.emplace_back();
+    spare_.push_back(static_cast<Index>(regions_.size() - 1));
+  }
+}
+
+RegionMap::Index RegionMap::append(std::size_t bytes) noexcept {
+  const Index region = make(end_, bytes);
+  link(tail_, region, kNone);
+  tail_ = region;
+  end_ += bytes;
+  join_hole(region);
+  return merge_around(region);
+}
+
+RegionMap::Index RegionMap::lend(Index first, std::size_t bytes,
+                                 const Fence& prior) noexcept {
+  Index hole = first;
+  while (is_free(regions_[hole].before)) hole = regions_[hole].before;
+  const Index hole_last = regions_[hole].hole_last;
+  const std::size_t hole_bytes = regions_[hole].hole_bytes;
+  const Index left_last = regions_[first].before;
+  const std::size_t left_bytes = regions_[first].offset - regions_[hole].offset;
+  remove_hole(hole);
+
+  const Index lent = make(regions_[first].offset, bytes);
+  regions_[lent].lent = true;
+  regions_[lent].last_use = prior;
+  link(left_last, lent, first);
+
+  std::size_t missing = bytes;
+  Index next = first;
+  while (missing > 0 && regions_[next].bytes <= missing) {
+    const Index used = next;
+    missing -= regions_[used].bytes;
+    next = regions_[used].after;
+    drop(used);
+  }
+  if (missing > 0) {
+    regions_[next].offset += missing;
+    regions_[next].bytes -= missing;
+  }
+
+  if (left_bytes > 0) add_hole(hole, left_last, left_bytes);
+  const std::size_t right_bytes = hole_bytes - left_bytes - bytes;
+  if (right_bytes > 0) add_hole(next, hole_last, right_bytes);
+  return lent;
+}
+
+void RegionMap::give_back(Index region, const Fence& last_use) noexcept {
+  Region& mine = regions_[region];
+  mine.lent = false;
+  mine.freed = ++frees_;
+  if (!last_use.empty()) mine.last_use = last_use;
+  if (mine.last_use.done()) mine.last_use = {};
+  if (!mine.last_use.empty()) queue(region);
+  join_hole(region);
+  merge_around(region);
+}
+
+void RegionMap::settle() noexcept {
+  while (oldest_ != kNone && regions_[oldest_].last_use.done()) {
+    const Index region = oldest_;
+    unqueue(region);
+    regions_[region].last_use = {};
+    merge_around(region);
+  }
+}
+
+RegionMap::Index RegionMap::make(std::size_t offset, std::size_t bytes) noexcept {
+  assert(!spare_.empty() && "prepare() was not called");
+  const Index region = spare_.back();
+  spare_.pop_back();
+  regions_[region] = {};
+  regions_[region].offset = offset;
+  regions_[region].bytes = bytes;
+  return region;
+}
+
+void RegionMap::drop(Index region) noexcept {
+  unqueue(region);
+  const Index before = regions_[region].before;
+  const Index after = regions_[region].after;
+  if (before != kNone) regions_[before].after = after;
+  if (after != kNone) regions_[after].before = before;
+  if (tail_ == region) tail_ = before;
+  spare_.push_back(region);
+}
+
+void RegionMap::link(Index before, Index region, Index after) noexcept {
+  regions_[region].before = before;
+  regions_[region].after = after;
+  if (before != kNone) regions_[before].after = region;
+  if (after != kNone) regions_[after].before = region;
+}
+
+void RegionMap::queue(Index region) noexcept {
+  regions_[region].queued = true;
+  regions_[region].older = newest_;
+  regions_[region].newer = kNone;
+  (newest_ == kNone ? oldest_ : regions_[newest_].newer) = region;
+  newest_ = region;
+}
+
+void RegionMap::unqueue(Index region) noexcept {
+  Region& mine = regions_[region];
+  if (!mine.queued) return;
+  mine.queued = false;
+  (mine.older == kNone ? oldest_ : regions_[mine.older].newer) = mine.newer;
+  (mine.newer == kNone ? newest_ : regions_[mine.newer].older) = mine.older;
+}
+
+RegionMap::Index RegionMap::merge_around(Index region) noexcept {
+  merge_with_next(region);
+  const Index before = regions_[region].before;
+  return is_free(before) && merge_with_next(before) ? before : region;
+}
+
+bool RegionMap::merge_with_next(Index region) noexcept {
+  const Index next = regions_[region].after;
+  if (!is_free(next)) return false;
+  if (!lose_nothing(regions_[region].last_use, regions_[next].last_use)) return false;
+  regions_[region].last_use.add(regions_[next].last_use);
+  regions_[region].bytes += regions_[next].bytes;
+  regions_[region].freed = std::max(regions_[region].freed, regions_[next].freed);
+  if (!is_free(regions_[next].after)) {  // It was the last of their hole.
+    regions_[region].hole_first = regions_[next].hole_first;
+    regions_[regions_[next].hole_first].hole_last = region;
+  }
+  drop(next);
+  return true;
+}
+
+void RegionMap::add_hole(Index first, Index last, std::size_t bytes) noexcept {
+  regions_[first].hole_bytes = bytes;
+  regions_[first].hole_last = last;
+  regions_[last].hole_first = first;
+  const Hole hole{bytes, regions_[first].offset, first};
+  holes_.insert(std::lower_bound(holes_.begin(), holes_.end(), hole), hole);
+}
+
+void RegionMap::remove_hole(Index first) noexcept {
+  const Hole hole{regions_[first].hole_bytes, regions_[first].offset, first};
+  holes_.erase(std::lower_bound(holes_.begin(), holes_.end(), hole));
+}
+
+// Makes one hole of the free region and the holes beside it.
+void RegionMap::join_hole(Index region) noexcept {
+  Index first = region;
+  Index last = region;
+  std::size_t bytes = regions_[region].bytes;
+  if (is_free(regions_[region].before)) {
+    first = regions_[regions_[region].before].hole_first;
+    bytes += regions_[first].hole_bytes;
+    remove_hole(first);
+  }
+  if (is_free(regions_[region].after)) {
+    const Index right = regions_[region].after;
+    last = regions_[right].hole_last;
+    bytes += regions_[right].hole_bytes;
+    remove_hole(right);
+  }
+  add_hole(first, last, bytes);
+}
+
+}  // namespace ebb
