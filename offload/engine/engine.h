@@ -1,0 +1,96 @@
+// The offload engine: sends saved tensors to a store in forward, and brings them back
+// before backward needs them.
+//
+// On save it queues a copy behind the op that made the tensor and lets go of the device
+// memory with the copy's fence. At most two of the largest blocks (or rate x t0, if that is
+// more) wait for their copies: then compute waits for the oldest. In backward the tape says
+// the order of use; at each use the engine queues the copies that have to be under way by
+// the next one, and one block more, within the same limit. All of it is decided in the
+// order of the host's calls and ordered by streams and events; the host never waits, unless
+// the store is full.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "offload/store/store.h"
+#include "runtime/autograd/saved_tensor_hooks.h"
+#include "runtime/device/device.h"
+
+namespace ebb::offload {
+
+enum class Policy : std::uint8_t {
+  kKeep,    // Counts what is saved, moves nothing.
+  kInputs,  // Inputs of checkpointed segments.
+  kSaved,   // Every saved tensor, those inputs included.
+};
+
+// The size below which a copy is mostly latency: a quarter of rate x t0 of the slower
+// direction, at least 4 KiB.
+std::size_t default_min_offload_bytes(const device::Capability& capability) noexcept;
+
+struct EngineOptions {
+  Policy policy = Policy::kSaved;
+  std::optional<std::size_t> min_offload_bytes;  // None: default_min_offload_bytes().
+};
+
+// A block that was sent away, as the bound needs it.
+struct SentBlock {
+  std::size_t bytes = 0;
+  std::int32_t stage = -1;
+  bool used = false;
+  Event made;        // The end of the op that made it.
+  Event before_use;  // The end of the last op before its first use.
+};
+
+// Bytes and counts since the engine was made. Once every graph is over,
+// d2h = h2d + revived + dropped.
+struct EngineFigures {
+  std::size_t kept_bytes = 0;       // Left to the tape: not eligible, or no room.
+  std::size_t offloaded_bytes = 0;  // Blocks sent away, each once.
+  std::size_t shared_bytes = 0;     // Saved again while the block was there already.
+  std::size_t no_room_bytes = 0;    // Of kept_bytes: eligible, but the store was full.
+
+  std::size_t d2h_bytes = 0;
+  std::size_t h2d_bytes = 0;        // First fetches.
+  std::size_t revived_bytes = 0;    // Needed again while still on the device.
+  std::size_t dropped_bytes = 0;    // Never needed again.
+  std::size_t refetched_bytes = 0;  // Fetches after the first.
+  std::size_t blocks = 0;           // That were sent.
+
+  std::uint64_t hits = 0;    // There at their use.
+  std::uint64_t late = 0;    // In flight at their use.
+  std::uint64_t missed = 0;  // Not submitted before their use.
+};
+
+// One thread at a time. `device` and `store` outlive the engine; the engine outlives the
+// graphs whose tensors it packed.
+class Engine final : public autograd::SavedTensorHooks {
+ public:
+  Engine(device::Device& device, Store& store, const EngineOptions& options);
+  ~Engine() override;
+
+  std::unique_ptr<autograd::PackedTensor> pack(const Tensor& tensor,
+                                               const autograd::SaveSite& site) override;
+  void begin_backward(std::span<autograd::PackedTensor* const> order_of_use) override;
+  void end_backward() noexcept override;
+
+  // A step is over, and the device has been synchronised: grows the store by what was
+  // missing, and learns from the step how long compute takes between uses.
+  void end_step();
+
+  EngineFigures figures() const;
+  // The blocks sent since the last call (the caller's step).
+  std::vector<SentBlock> take_sent_blocks();
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ebb::offload

@@ -1,0 +1,52 @@
+// Where blocks go when they leave the device.
+//
+// A store knows bytes, addresses and fences; it has never heard of a tensor. Stores can
+// wrap each other (a codec in front of a disk).
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "allocator/event.h"
+#include "runtime/transfer/transfer_queue.h"
+
+namespace ebb::offload {
+
+// A block in a store. When it is destroyed, its room is given back with the fence of the
+// copies that still use it.
+class StoredBlock {
+ public:
+  virtual ~StoredBlock() = default;
+
+  // The end of the copy into the store: until then it reads the device memory it came from.
+  virtual Event stored() const noexcept = 0;
+
+  // Queues a copy to device memory at `device`, which begins after `after` and after
+  // stored(). The event is its end. May be called again.
+  virtual Event fetch(std::uintptr_t device, const Fence& after,
+                      transfer::Priority priority) = 0;
+};
+
+// One thread at a time. Outlives its blocks.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Queues a copy of `bytes` bytes of device memory into the store, beginning after
+  // `after`. Null if there is no room now.
+  [[nodiscard]] virtual std::unique_ptr<StoredBlock> put(std::uintptr_t device,
+                                                         std::size_t bytes,
+                                                         const Fence& after) = 0;
+
+  // What to wait for to have more room: the block given back first that is still in use.
+  // Empty if nothing will become free by waiting.
+  virtual Fence next_room() const = 0;
+
+  // Makes room for `bytes` more bytes than there is now, as far as the store's cap lets it.
+  // May take long: for step borders. False if there was none to be had.
+  virtual bool grow(std::size_t bytes) = 0;
+};
+
+}  // namespace ebb::offload

@@ -1,0 +1,97 @@
+// One direction of the link between device memory and host memory.
+//
+// Bulk transfers move in the order of their submission, chunk by chunk. One chunk is
+// outstanding; its completion callback submits the next, so that an urgent transfer, which
+// has a stream of its own, waits for one chunk at most. A transfer's end is a value of a
+// timeline: streams can wait for it before its copies have been submitted.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+#include "allocator/event.h"
+#include "runtime/device/device.h"
+
+namespace ebb::transfer {
+
+enum class Priority : std::uint8_t { kBulk, kUrgent };
+
+struct Transfer {
+  const char* name = "";  // Static text: the name of its copies in records.
+  std::uintptr_t device = 0;
+  std::byte* host = nullptr;
+  std::size_t bytes = 0;
+  Fence after;          // Its first copy waits for this.
+  device::WaitTag tag;  // Of that wait.
+};
+
+// How many bytes a bulk copy moves at most: 4 MiB, or what makes the start of a copy cost
+// 1 % of it if that is more. A multiple of 4 KiB that depends on the device alone, never on
+// a budget.
+std::size_t chunk_bytes(const device::LinkRate& link, double host_submit_seconds) noexcept;
+
+// Thread-safe as the device is: one thread submits at a time, callbacks may come from
+// another. `device` outlives the queue; the queue outlives the events that it returns.
+class TransferQueue {
+ public:
+  using Direction = device::CopyInfo::Direction;
+
+  TransferQueue(device::Device& device, Direction direction);
+  ~TransferQueue();  // Waits for every transfer.
+
+  TransferQueue(const TransferQueue&) = delete;
+  TransferQueue& operator=(const TransferQueue&) = delete;
+
+  // Queues a transfer; the event is its end. The memory on both sides stays where it is
+  // until then.
+  Event submit(const Transfer& transfer, Priority priority = Priority::kBulk);
+
+  std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
+
+ private:
+  // A stream with the timeline of what ends on it.
+  struct Lane {
+    device::Stream* stream = nullptr;
+    device::Timeline* timeline = nullptr;
+    std::uint64_t next_value = 0;  // Of the timeline.
+  };
+  struct Pending {
+    Transfer transfer;
+    std::size_t moved = 0;  // Bytes submitted so far.
+    std::uint64_t value = 0;
+  };
+
+  Lane make_lane(const char* name);
+  void close(Lane& lane) noexcept;
+  void begin(Lane& lane, const Transfer& transfer);
+  void copy(Lane& lane, const Transfer& transfer, std::size_t offset, std::size_t bytes);
+  // Submits the next bulk chunk, if there is one.
+  void pump() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  device::Device& device_;
+  const Direction direction_;
+  const std::size_t chunk_bytes_;
+  Lane bulk_;
+  Lane urgent_;
+
+  absl::Mutex mutex_;
+  std::deque<Pending> pending_ ABSL_GUARDED_BY(mutex_);  // The front one may be under way.
+  bool chunk_outstanding_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// Both directions of a device's link.
+struct Link {
+  explicit Link(device::Device& device)
+      : d2h(device, TransferQueue::Direction::kDeviceToHost),
+        h2d(device, TransferQueue::Direction::kHostToDevice) {}
+
+  TransferQueue d2h;
+  TransferQueue h2d;
+};
+
+}  // namespace ebb::transfer
