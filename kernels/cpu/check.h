@@ -1,0 +1,51 @@
+// What every entry of the CPU's table asks of its arguments.
+
+#pragma once
+
+#include <cstdint>
+
+#include "allocator/error.h"
+#include "kernels/dtype.h"
+#include "kernels/kernels.h"
+
+namespace ebb::cpu {
+
+// The kernels of this folder compute in f32, and say so for any other type.
+inline void require_f32(DType dtype, const char* op) {
+  EBB_CHECK(dtype == DType::kF32, kInvalidArgument, op, ": dtype ", name(dtype),
+            " is not supported on the CPU; it computes in f32 only so far");
+}
+
+inline void require_positive(std::int64_t size, const char* op, const char* what) {
+  EBB_CHECK(size > 0, kInvalidArgument, op, ": ", what, " is ", size,
+            ", and must be at least 1");
+}
+
+inline void require_elements(std::int64_t elements, const char* op) {
+  EBB_CHECK(elements >= 0, kInvalidArgument, op, ": ", elements, " elements");
+}
+
+inline void require_workspace(const Workspace& workspace, std::size_t bytes,
+                              const char* op) {
+  EBB_CHECK(workspace.bytes >= bytes && (bytes == 0 || workspace.data != nullptr),
+            kInvalidArgument, op, ": the workspace has ", workspace.bytes, " bytes of the ",
+            bytes, " it needs");
+}
+
+inline void require_attention(const AttentionShape& s, const char* op) {
+  require_f32(s.dtype, op);
+  require_positive(s.batch, op, "batch");
+  require_positive(s.seq, op, "seq");
+  require_positive(s.heads, op, "heads");
+  require_positive(s.kv_heads, op, "kv_heads");
+  require_positive(s.head_size, op, "head_size");
+  EBB_CHECK(s.heads % s.kv_heads == 0, kInvalidArgument, op, ": ", s.heads,
+            " heads are not a multiple of ", s.kv_heads, " kv_heads");
+}
+
+inline void require_probability(float probability, const char* op) {
+  EBB_CHECK(probability >= 0 && probability < 1, kInvalidArgument, op,
+            ": a dropout probability of ", probability, " is not in [0, 1)");
+}
+
+}  // namespace ebb::cpu
