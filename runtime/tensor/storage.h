@@ -56,6 +56,12 @@ class Storage {
   // Work in flight uses the storage until `event`.
   void used_until(const Event& event) { last_use_.add(event); }
   const Fence& last_use() const noexcept { return last_use_; }
+  // The same, and changes its bytes: what a reader on another stream has to wait for.
+  void written_until(const Event& event) {
+    last_use_.add(event);
+    last_write_.add(event);
+  }
+  const Fence& last_write() const noexcept { return last_write_; }
 
  private:
   Storage(device::Device& device, std::uintptr_t address, std::size_t bytes,
@@ -69,6 +75,7 @@ class Storage {
   const std::function<void(const Fence&)> deleter_;
   std::shared_ptr<Version> version_ = std::make_shared<Version>();
   Fence last_use_;
+  Fence last_write_;
 };
 
 }  // namespace ebb::tensor
