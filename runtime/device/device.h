@@ -73,6 +73,16 @@ struct MemoryFigures {
   std::size_t peak_reserved_bytes = 0;
 };
 
+// Whoever holds device memory that can be done without: asked by DeviceMemory::allocate()
+// before it gives up.
+class Reclaimer {
+ public:
+  virtual ~Reclaimer() = default;
+
+  // Frees some memory (with its fence), at least `bytes` if it can. False: there is none.
+  virtual bool reclaim(std::size_t bytes) = 0;
+};
+
 // Device memory in stream order. A block counts from the start of the first op or copy that
 // touches it until the end of the last one, on the device's clock (design section 4,
 // "Accounting"). One thread at a time.
@@ -83,7 +93,8 @@ class DeviceMemory {
   // `bytes` bytes (at least one granule) that `stream` uses first: the stream is made to
   // wait for whatever still uses them, tagged kD2HBacklog. Nothing if they do not fit.
   // allocate() throws Error{kResourceExhausted} instead, which says what was asked for,
-  // what there is, and what uses it.
+  // what there is, and what uses it; before that it asks the reclaimer, as long as that
+  // finds something.
   [[nodiscard]] virtual std::optional<std::uintptr_t> try_allocate(std::size_t bytes,
                                                                    Purpose purpose,
                                                                    Stream& stream) = 0;
@@ -97,6 +108,12 @@ class DeviceMemory {
 
   virtual MemoryFigures figures() const = 0;
   virtual void reset_peaks() noexcept = 0;
+
+  // Null: nobody.
+  void set_reclaimer(Reclaimer* reclaimer) noexcept { reclaimer_ = reclaimer; }
+
+ private:
+  Reclaimer* reclaimer_ = nullptr;
 };
 
 // One device. Outlives what is made from it; its streams' and timelines' slots live as long
