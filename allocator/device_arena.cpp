@@ -26,7 +26,10 @@ DeviceArena::DeviceArena(const StreamOrder& order, std::uintptr_t base,
 
 std::optional<DeviceArena::Grant> DeviceArena::allocate(std::size_t bytes,
                                                         StreamId stream) {
-  if (bytes > stats_.limit_bytes) return std::nullopt;
+  // So that rounding up cannot overflow.
+  if (bytes > stats_.limit_bytes / kGranularityBytes * kGranularityBytes) {
+    return std::nullopt;
+  }
   const std::size_t granules =
       std::max<std::size_t>((bytes + kGranularityBytes - 1) / kGranularityBytes, 1);
   const std::size_t size = granules * kGranularityBytes;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 
 namespace ebb {
@@ -18,16 +19,24 @@ class HostMemory {
   // no room.
   [[nodiscard]] virtual std::byte* pin(std::size_t bytes) = 0;
 
+  // Throws Error{kResourceExhausted} that names the limit and what to do, if the machine
+  // has no room for `bytes` bytes more: where the kernel would kill the process rather than
+  // let pin() fail.
+  virtual void check_room([[maybe_unused]] std::size_t bytes) const {}
+
   // Takes back what pin(bytes) returned.
   virtual void unpin(std::byte* data, std::size_t bytes) noexcept = 0;
 };
 
 // Ordinary memory, prefaulted in parallel, MADV_DONTFORK, and bound with hwloc to a NUMA
 // node (its OS index) where the machine has more than one: for devices that are the CPU
-// itself.
-std::unique_ptr<HostMemory> make_pageable_memory(unsigned numa_node = 0);
+// itself. Throws Error{kUnavailable} if there is no such node. pin() checks the room first;
+// it reads the limits below `root` (see host_limits.h).
+std::unique_ptr<HostMemory> make_pageable_memory(unsigned numa_node = 0,
+                                                 const std::filesystem::path& root = "/");
 
-// Addresses without memory behind them, for dry runs. They must not be read or written.
+// Addresses without memory behind them, for dry runs: reading or writing there is a
+// segmentation fault.
 std::unique_ptr<HostMemory> make_unbacked_memory();
 
 }  // namespace ebb

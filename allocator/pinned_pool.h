@@ -47,15 +47,16 @@ class PinnedPool {
   PinnedPool& operator=(const PinnedPool&) = delete;
 
   // Pins until the slabs hold at least `bytes` (rounded up to the 4 KiB page). Call it at a
-  // step border. Throws Error{kResourceExhausted}, naming the limit, if that is more than
-  // the cap or the machine has.
+  // step border: meanwhile blocks are lent and given back, but other calls of it wait.
+  // Throws Error{kResourceExhausted}, naming the limit, if that is more than the cap or the
+  // machine has; the pool is then as it was.
   void reserve(std::size_t bytes);
 
   // Unpins slabs without a block in them, and returns how many bytes that was.
   std::size_t trim() noexcept;
 
   // Lends a block, or an empty one if no slab has room once what is done has been taken
-  // back.
+  // back. A request for 0 bytes takes one granule.
   [[nodiscard]] Block allocate(std::size_t bytes, Purpose purpose = Purpose::kActivations);
 
   // The fence of the block that was given back first and is not lent again: what to wait
