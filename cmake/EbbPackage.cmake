@@ -12,7 +12,7 @@ endif()
 list(TRANSFORM layers REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
 
 # What these headers include, and so what users compile and link with.
-set(public_absl any_invocable status strings)
+set(public_absl any_invocable core_headers status strings synchronization)
 
 add_library(ebbtide SHARED ${objects})
 add_library(Ebbtide::ebbtide ALIAS ebbtide)

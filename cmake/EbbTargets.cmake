@@ -38,11 +38,11 @@ add_custom_target(ebb_headers ALL)
 # ebb_layer(<name> HEADERS <file>... SOURCES <file>... USES <target>... [PRIVATE_USES <target>...])
 #
 # A folder of a layer is one static library, ebb_<name>. Those of the folders that jobs build
-# on make up libebbtide (cmake/EbbPackage.cmake); `bench` and `cli` are for programs of ours.
+# on make up libebbtide (cmake/EbbPackage.cmake); `bench`, `config` and `cli` are for programs of ours.
 function(ebb_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;USES;PRIVATE_USES")
   add_library(ebb_${name} STATIC ${arg_SOURCES})
-  if(NOT name MATCHES "^(bench|cli)$")
+  if(NOT name MATCHES "^(bench|config|cli)$")
     list(TRANSFORM arg_HEADERS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE headers)
     set_property(GLOBAL APPEND PROPERTY EBB_PACKAGE_LAYERS ebb_${name})
     set_property(GLOBAL APPEND PROPERTY EBB_PACKAGE_HEADERS ${headers})
