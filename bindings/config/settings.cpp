@@ -1,0 +1,31 @@
+#include "bindings/config/settings.h"
+
+#include <utility>
+
+#include "allocator/error.h"
+
+namespace ebb::config {
+
+Settings environment_settings(const Lookup& variable) {
+  Settings settings;
+  for (const auto& [name, flag] : {std::pair{"EBB_HOST_BUDGET", "host-budget"},
+                                   std::pair{"EBB_DEVICE_BUDGET", "device-budget"}}) {
+    const std::optional<std::string> value = variable(name);
+    if (value && !value->empty()) settings[flag] = {name, *value};
+  }
+  const std::optional<std::string> nvme = variable("EBB_NVME");
+  if (nvme && !nvme->empty()) {
+    throw Error(absl::StatusCode::kInvalidArgument,
+                absl::StrCat("EBB_NVME is set to '", *nvme,
+                             "', and this release moves nothing to NVMe: unset it"));
+  }
+  return settings;
+}
+
+Settings merged(const Settings& first, const Settings& second) {
+  Settings both = first;
+  both.insert(second.begin(), second.end());
+  return both;
+}
+
+}  // namespace ebb::config
