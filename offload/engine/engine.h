@@ -80,12 +80,12 @@ class Engine final : public autograd::SavedTensorHooks {
   void begin_backward(std::span<autograd::PackedTensor* const> order_of_use) override;
   void end_backward() noexcept override;
 
-  // A step is over, and the device has been synchronised: grows the store by what was
-  // missing, and learns from the step how long compute takes between uses.
+  // To be called at the end of each step, with the device synchronised: grows the store by
+  // what was missing, and learns from the step how long compute takes between uses.
   void end_step();
 
   EngineFigures figures() const;
-  // The blocks sent since the last call (the caller's step).
+  // The blocks sent in the step that end_step() ended last.
   std::vector<SentBlock> take_sent_blocks();
 
  private:

@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -21,13 +22,17 @@ namespace ebb::transfer {
 
 enum class Priority : std::uint8_t { kBulk, kUrgent };
 
+struct Dependency {
+  Fence fence;
+  device::WaitTag tag;  // Says whose wait it is.
+};
+
 struct Transfer {
   const char* name = "";  // Static text: the name of its copies in records.
   std::uintptr_t device = 0;
   std::byte* host = nullptr;
   std::size_t bytes = 0;
-  Fence after;          // Its first copy waits for this.
-  device::WaitTag tag;  // Of that wait.
+  std::array<Dependency, 2> after;  // What its first copy waits for.
 };
 
 // How many bytes a bulk copy moves at most: 4 MiB, or what makes the start of a copy cost

@@ -1,0 +1,131 @@
+#include "offload/engine/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "offload/engine/engine_impl.h"
+#include "offload/engine/packed.h"
+
+namespace ebb::offload {
+namespace {
+
+// What a link moves in the time that it takes to start a copy; 0 where links have no model.
+std::size_t bytes_of_latency(const device::LinkRate& link) noexcept {
+  const double bytes = link.bytes_per_second * link.latency_seconds;
+  return std::isfinite(bytes) ? static_cast<std::size_t>(bytes) : 0;
+}
+
+}  // namespace
+
+std::size_t default_min_offload_bytes(const device::Capability& capability) noexcept {
+  constexpr std::size_t kPageBytes = 4096;
+  const std::size_t latency =
+      std::max(bytes_of_latency(capability.d2h), bytes_of_latency(capability.h2d));
+  return std::max(kPageBytes, latency / 4);
+}
+
+Engine::Impl::Impl(device::Device& device, Store& store, const EngineOptions& options)
+    : device_(device),
+      store_(store),
+      policy_(options.policy),
+      min_offload_bytes_(
+          std::max<std::size_t>(1, options.min_offload_bytes.value_or(
+                                       default_min_offload_bytes(device.capability())))),
+      fetcher_(device),
+      window_(device) {
+  device_.memory().set_reclaimer(this);
+}
+
+Engine::Impl::~Impl() { device_.memory().set_reclaimer(nullptr); }
+
+std::size_t Engine::Impl::most_waiting_bytes(const device::LinkRate& link) const noexcept {
+  return std::max(2 * largest_bytes_, bytes_of_latency(link));
+}
+
+void Engine::Impl::let_go(Block& block) noexcept {
+  if (block.in_window || block.device == nullptr) return;
+  lose(block);
+  block.device.reset();
+}
+
+void Engine::Impl::let_oldest_go() {
+  Block& block = *window_.oldest();
+  lose(block);
+  window_.let_go(block);
+}
+
+void Engine::Impl::lose(Block& block) noexcept {
+  if (Walk* walk = walk_of(block); walk != nullptr && block.ahead) walk->lost(block);
+}
+
+void Engine::Impl::destroy(Block& block) noexcept {
+  if (block.in_window) window_.remove(block);
+  if (Walk* walk = walk_of(block)) walk->forget(block);
+  if (block.fate == Block::Fate::kSent) figures_.dropped_bytes += block.bytes();
+  blocks_.erase(block.key);
+}
+
+Walk* Engine::Impl::walk_of(const Block& block) noexcept {
+  for (auto walk = walks_.rbegin(); walk != walks_.rend(); ++walk) {
+    if ((*walk)->lists(block)) return walk->get();
+  }
+  return nullptr;
+}
+
+void Engine::Impl::end_step() {
+  judge_fetches();
+  for (const auto& walk : finished_) learned_.learn(*walk, device_);
+  finished_.clear();
+  sent_in_step_ = std::exchange(sent_, {});
+  ++sent_generation_;
+  if (const std::size_t missing = std::exchange(missing_bytes_, 0)) store_.grow(missing);
+}
+
+void Engine::Impl::judge_fetches() {
+  for (const Use& use : fetches_) {
+    const auto reached = device_.ended_at(use.reached);
+    const auto fetched = device_.ended_at(use.fetched);
+    const bool late = reached && fetched && *fetched > *reached;
+    ++(late ? figures_.late : figures_.hits);
+  }
+  fetches_.clear();
+}
+
+bool Engine::Impl::reclaim(std::size_t bytes) {
+  std::size_t freed = 0;
+  for (auto walk = walks_.rbegin(); walk != walks_.rend() && freed < bytes; ++walk) {
+    while (freed < bytes) {
+      Block* block = (*walk)->farthest_ahead();
+      if (block == nullptr) break;
+      freed += block->bytes();
+      let_go(*block);
+    }
+  }
+  while (freed < bytes && window_.oldest() != nullptr) {
+    freed += window_.oldest()->bytes();
+    let_oldest_go();
+  }
+  return freed > 0;
+}
+
+Engine::Engine(device::Device& device, Store& store, const EngineOptions& options)
+    : impl_(std::make_shared<Impl>(device, store, options)) {}
+
+Engine::~Engine() = default;
+
+std::unique_ptr<autograd::PackedTensor> Engine::pack(const Tensor& tensor,
+                                                     const autograd::SaveSite& site) {
+  return impl_->pack(tensor, site);
+}
+
+void Engine::begin_backward(std::span<autograd::PackedTensor* const> order_of_use) {
+  impl_->begin_backward(order_of_use);
+}
+
+void Engine::end_backward() noexcept { impl_->end_backward(); }
+void Engine::end_step() { impl_->end_step(); }
+EngineFigures Engine::figures() const { return impl_->figures(); }
+std::vector<SentBlock> Engine::take_sent_blocks() { return impl_->take_sent_blocks(); }
+
+}  // namespace ebb::offload

@@ -1,0 +1,86 @@
+// What stands behind Engine; kept alive by it and by every tensor that it packed.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "offload/engine/engine.h"
+#include "offload/engine/fetcher.h"
+#include "offload/engine/walk.h"
+#include "offload/engine/window.h"
+
+namespace ebb::offload {
+
+class Engine::Impl final : public device::Reclaimer,
+                           public std::enable_shared_from_this<Engine::Impl> {
+ public:
+  class Packed;
+
+  Impl(device::Device& device, Store& store, const EngineOptions& options);
+  ~Impl() override;
+
+  std::unique_ptr<autograd::PackedTensor> pack(const Tensor& tensor,
+                                               const autograd::SaveSite& site);
+  void begin_backward(std::span<autograd::PackedTensor* const> order_of_use);
+  void end_backward() noexcept;
+  void end_step();
+  EngineFigures figures() const { return figures_; }
+  std::vector<SentBlock> take_sent_blocks() { return std::exchange(sent_in_step_, {}); }
+
+  // Brings the block to the device, if it is not there, and compute behind that.
+  void use(Block& block);
+  // The saved tensors over it that backward still wants have become none.
+  void let_go(Block& block) noexcept;
+  // The last saved tensor over it is gone.
+  void destroy(Block& block) noexcept;
+
+  bool reclaim(std::size_t bytes) override;
+
+ private:
+  bool eligible(const Tensor& tensor, const autograd::SaveSite& site,
+                std::size_t bytes) const;
+  // Queues a copy of the block to the store; false if that has no room.
+  bool send(Block& block, const tensor::StorageRef& storage,
+            const autograd::SaveSite& site);
+  std::unique_ptr<StoredBlock> put(std::uintptr_t device, std::size_t bytes,
+                                   const Fence& after);
+  std::size_t most_waiting_bytes(const device::LinkRate& link) const noexcept;
+  void let_oldest_go();  // Of the window.
+  // The block is about to lose its device memory.
+  void lose(Block& block) noexcept;
+  Walk* walk_of(const Block& block) noexcept;
+  // Queues the fetches that are due at `point`.
+  void prefetch(Walk& walk, const Event& point);
+  bool due(const Walk& walk, const Block& block) const noexcept;
+  void learn_lookahead(Walk& walk) const;
+  void count_fetch(Block& block) noexcept;
+  void judge_fetches();
+
+  device::Device& device_;
+  Store& store_;
+  const Policy policy_;
+  const std::size_t min_offload_bytes_;
+  Fetcher fetcher_;
+  Window window_;
+  absl::flat_hash_map<BlockKey, std::unique_ptr<Block>> blocks_;
+  std::vector<std::unique_ptr<Walk>> walks_;     // The innermost last.
+  std::vector<std::unique_ptr<Walk>> finished_;  // In this step.
+  Learned learned_;
+  std::vector<Use> fetches_;     // Used in this step, but not yet known to be hits or late.
+  std::vector<SentBlock> sent_;  // In this step,
+  std::vector<SentBlock> sent_in_step_;  // and in the last one.
+  std::uint64_t sent_generation_ = 1;
+  std::uint64_t walk_count_ = 0;
+  std::size_t largest_bytes_ = 0;
+  std::size_t missing_bytes_ = 0;  // In this step: what the store had no room for.
+  EngineFigures figures_;
+};
+
+}  // namespace ebb::offload

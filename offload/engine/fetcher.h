@@ -1,0 +1,49 @@
+// Brings blocks back: device memory for them, and the copy into it.
+//
+// Device memory comes with events to wait for. They are waited for on a stream of their
+// own, the gate, which then signals a timeline that the copy waits for. On the copy stream
+// itself they would stand in front of the later chunks of earlier copies, which compute may
+// be waiting for: a deadlock.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "offload/engine/block.h"
+#include "runtime/device/device.h"
+
+namespace ebb::offload {
+
+// One thread at a time. `device` outlives the fetcher.
+class Fetcher {
+ public:
+  explicit Fetcher(device::Device& device);
+  ~Fetcher();
+
+  Fetcher(const Fetcher&) = delete;
+  Fetcher& operator=(const Fetcher&) = delete;
+
+  // Queues the copy of `block` to new device memory, taken when compute gets to `point`.
+  // False if there is no memory for it.
+  bool prefetch(Block& block, const Event& point);
+  // The same, before all prefetches. Throws Error{kResourceExhausted}.
+  void fetch_now(Block& block, const Event& point);
+
+ private:
+  // The block's bytes come back at the same offset modulo this: results may depend on it.
+  static constexpr std::size_t kAlignmentBytes = 512;
+
+  static std::size_t padding(const Block& block) noexcept {
+    return block.key.begin % kAlignmentBytes;
+  }
+  void wait_for(const Event& point);
+  void copy(Block& block, tensor::StorageRef memory, transfer::Priority priority);
+
+  device::Device& device_;
+  device::Stream& gate_;
+  std::uint64_t next_value_ = 0;
+  device::Timeline& opened_;
+};
+
+}  // namespace ebb::offload

@@ -1,0 +1,111 @@
+// Engine: what happens in backward.
+
+#include <utility>
+
+#include "offload/engine/engine_impl.h"
+#include "offload/engine/packed.h"
+
+namespace ebb::offload {
+
+void Engine::Impl::begin_backward(std::span<autograd::PackedTensor* const> order_of_use) {
+  std::vector<Block*> order;
+  order.reserve(order_of_use.size());
+  for (autograd::PackedTensor* tensor : order_of_use) {
+    auto* packed = dynamic_cast<Packed*>(tensor);  // Hooks may be nested.
+    if (packed == nullptr) continue;
+    // A backward inside of another one takes over what both will use.
+    if (Walk* outer = walk_of(packed->block())) outer->forget(packed->block());
+    order.push_back(&packed->block());
+  }
+  walks_.push_back(std::make_unique<Walk>(++walk_count_, order));
+  Walk& walk = *walks_.back();
+  walk.began = device_.current_stream().record();
+  learn_lookahead(walk);
+  prefetch(walk, walk.began);
+}
+
+void Engine::Impl::end_backward() noexcept {
+  std::unique_ptr<Walk> walk = std::move(walks_.back());
+  walks_.pop_back();
+  walk->for_each_left([](Block& block) {
+    if (!block.in_window) block.device.reset();
+  });
+  walk->close();
+  finished_.push_back(std::move(walk));
+}
+
+void Engine::Impl::use(Block& block) {
+  device::Stream& compute = device_.current_stream();
+  Walk* walk = walk_of(block);
+  const bool first = walk == nullptr || !block.asked;
+  Use use{compute.record(), {}};
+
+  if (block.in_window) {
+    window_.remove(block);
+    if (block.fate == Block::Fate::kSent) {
+      block.fate = Block::Fate::kRevived;
+      figures_.revived_bytes += block.bytes();
+    }
+  } else if (block.device == nullptr) {
+    if (walk != nullptr) walk->ask(block);
+    fetcher_.fetch_now(block, use.reached);
+    count_fetch(block);
+    ++figures_.missed;
+    use.fetched = block.fetched;
+  } else if (block.fetch_unused) {
+    use.fetched = block.fetched;
+    fetches_.push_back(use);
+  }
+  block.fetch_unused = false;
+  if (block.fetched.source() != nullptr) {
+    compute.wait(block.fetched, {device::StallCause::kH2DLate, "engine.use"});
+  }
+  if (block.sent_generation == sent_generation_ && !sent_[block.sent_index].used) {
+    sent_[block.sent_index].used = true;
+    sent_[block.sent_index].before_use = use.reached;
+  }
+  if (walk == nullptr || !first) return;
+  walk->ask(block);
+  walk->uses.push_back(use);
+  prefetch(*walk, use.reached);
+}
+
+void Engine::Impl::prefetch(Walk& walk, const Event& point) {
+  while (Block* block = walk.next()) {
+    if (!due(walk, *block) || !fetcher_.prefetch(*block, point)) return;
+    block->fetch_unused = true;
+    count_fetch(*block);
+    walk.fetched(*block);
+  }
+}
+
+bool Engine::Impl::due(const Walk& walk, const Block& block) const noexcept {
+  const std::size_t limit = most_waiting_bytes(device_.capability().h2d);
+  if (walk.ahead_bytes() > 0 && walk.ahead_bytes() + block.bytes() > limit) return false;
+  return walk.lookahead.wants(walk.now(), block.position);
+}
+
+void Engine::Impl::learn_lookahead(Walk& walk) const {
+  const std::vector<double>* gaps = learned_.find(walk.sizes);
+  if (gaps == nullptr) return;
+  const device::Capability& capability = device_.capability();
+  std::vector<double> copies(walk.sizes.size());
+  walk.for_each_left([&](const Block& block) {
+    if (block.device != nullptr) return;
+    copies[block.position] =
+        capability.h2d.latency_seconds + capability.host_submit_seconds +
+        static_cast<double>(block.bytes()) / capability.h2d.bytes_per_second;
+  });
+  walk.lookahead = Lookahead(*gaps, copies);
+}
+
+void Engine::Impl::count_fetch(Block& block) noexcept {
+  if (block.fate == Block::Fate::kSent) {
+    block.fate = Block::Fate::kFetched;
+    figures_.h2d_bytes += block.bytes();
+  } else {
+    figures_.refetched_bytes += block.bytes();
+  }
+}
+
+}  // namespace ebb::offload

@@ -1,0 +1,101 @@
+#include "offload/engine/walk.h"
+
+#include <algorithm>
+
+namespace ebb::offload {
+
+Walk::Walk(std::uint64_t id, std::span<Block* const> order) : id_(id) {
+  order_.reserve(order.size());
+  sizes.reserve(order.size());
+  for (Block* block : order) {
+    if (block->walk == id) continue;
+    block->walk = id;
+    block->position = order_.size();
+    block->asked = false;
+    block->ahead = false;
+    order_.push_back(block);
+    sizes.push_back(block->bytes());
+    if (block->device != nullptr) set_ahead(*block, true);
+  }
+  uses.reserve(order_.size());
+}
+
+void Walk::ask(Block& block) {
+  if (block.asked) return;
+  block.asked = true;
+  set_ahead(block, false);
+  in_order = in_order && block.position == static_cast<std::size_t>(now_ + 1);
+  while (static_cast<std::size_t>(now_ + 1) < order_.size()) {
+    const Block* following = order_[static_cast<std::size_t>(now_ + 1)];
+    if (following != nullptr && !following->asked) break;
+    ++now_;
+  }
+}
+
+Block* Walk::next() {
+  for (; next_ < order_.size(); ++next_) {
+    Block* block = order_[next_];
+    if (block == nullptr || block->asked || block->wanted == 0) continue;
+    if (block->device == nullptr) return block;
+  }
+  return nullptr;
+}
+
+void Walk::fetched(Block& block) {
+  set_ahead(block, true);
+  ++next_;
+}
+
+void Walk::lost(Block& block) noexcept {
+  set_ahead(block, false);
+  next_ = std::min(next_, block.position);
+}
+
+void Walk::forget(Block& block) noexcept {
+  set_ahead(block, false);
+  order_[block.position] = nullptr;
+}
+
+Block* Walk::farthest_ahead() noexcept {
+  for (std::size_t i = std::min(next_, order_.size()); i-- > 0;) {
+    Block* block = order_[i];
+    if (block != nullptr && block->ahead && !block->in_window) return block;
+  }
+  return nullptr;
+}
+
+void Walk::set_ahead(Block& block, bool ahead) noexcept {
+  if (block.ahead == ahead) return;
+  block.ahead = ahead;
+  ahead_bytes_ = ahead ? ahead_bytes_ + block.bytes() : ahead_bytes_ - block.bytes();
+}
+
+void Learned::learn(const Walk& walk, const device::Device& device) {
+  if (!walk.in_order || walk.uses.empty()) return;
+  const std::optional<double> began = device.ended_at(walk.began);
+  if (!began) return;
+  std::vector<double> gaps;
+  gaps.reserve(walk.uses.size());
+  double start = *began;
+  for (const Use& use : walk.uses) {
+    const std::optional<double> reached = device.ended_at(use.reached);
+    if (!reached) return;
+    gaps.push_back(std::max(0.0, *reached - start));
+    start = std::max(start, *reached);
+    if (use.fetched.source() == nullptr) continue;
+    // The time that compute then stood still is none that a copy can hide behind.
+    const std::optional<double> fetched = device.ended_at(use.fetched);
+    if (!fetched) return;
+    start = std::max(start, *fetched);
+  }
+  gaps.resize(walk.sizes.size());  // What was not used after all.
+  if (gaps_.size() >= kMaxShapes && !gaps_.contains(walk.sizes)) gaps_.clear();
+  gaps_.insert_or_assign(walk.sizes, std::move(gaps));
+}
+
+const std::vector<double>* Learned::find(const std::vector<std::size_t>& sizes) const {
+  const auto found = gaps_.find(sizes);
+  return found == gaps_.end() ? nullptr : &found->second;
+}
+
+}  // namespace ebb::offload

@@ -1,0 +1,95 @@
+// One backward: the blocks that it will use, in order, and how far it has got.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "offload/engine/block.h"
+#include "offload/engine/lookahead.h"
+#include "runtime/device/device.h"
+
+namespace ebb::offload {
+
+// A use as it was: when compute got there, and the end of the fetch that it then waited for
+// (a done event if none).
+struct Use {
+  Event reached;
+  Event fetched;
+};
+
+class Walk {
+ public:
+  // `id` is never used again. A block that comes twice is listed at its first use.
+  Walk(std::uint64_t id, std::span<Block* const> order);
+
+  std::uint64_t id() const noexcept { return id_; }
+  bool lists(const Block& block) const noexcept { return block.walk == id_; }
+
+  // The use of a listed block has come.
+  void ask(Block& block);
+  // The next block to fetch, or null. fetched() says that it is there, or under way, now.
+  Block* next();
+  void fetched(Block& block);
+  // The block has lost its device memory before its use: it is fetched later.
+  void lost(Block& block) noexcept;
+  // The block is no more.
+  void forget(Block& block) noexcept;
+  // Of the blocks fetched ahead, the one used last: the first to do without. Null: none.
+  Block* farthest_ahead() noexcept;
+
+  // Bytes on the device, or on their way, before their use.
+  std::size_t ahead_bytes() const noexcept { return ahead_bytes_; }
+  // The last use asked for in order; -1: none.
+  std::ptrdiff_t now() const noexcept { return now_; }
+  std::size_t next_position() const noexcept { return next_; }
+
+  // Calls visit(block) for each block that is still there and not asked for.
+  template <typename Visit>
+  void for_each_left(Visit visit) {
+    for (Block* block : order_) {
+      if (block != nullptr && !block->asked) visit(*block);
+    }
+  }
+
+  // It is over: its blocks may be gone from now on.
+  void close() noexcept { order_.clear(); }
+
+  // What to learn from it: the sizes in order, and the uses, if they came in that order.
+  std::vector<std::size_t> sizes;
+  std::vector<Use> uses;
+  Event began;
+  bool in_order = true;
+  Lookahead lookahead;
+
+ private:
+  void set_ahead(Block& block, bool ahead) noexcept;
+
+  const std::uint64_t id_;
+  std::vector<Block*> order_;
+  std::size_t next_ = 0;
+  std::ptrdiff_t now_ = -1;
+  std::size_t ahead_bytes_ = 0;
+};
+
+// The compute times between uses, by the sizes of the blocks in order: passes of different
+// shapes are told apart.
+class Learned {
+ public:
+  // Learns from a walk that is over, as far as the device knows when things ended.
+  void learn(const Walk& walk, const device::Device& device);
+  // The gaps of a backward over blocks of these sizes, or null.
+  const std::vector<double>* find(const std::vector<std::size_t>& sizes) const;
+
+ private:
+  static constexpr std::size_t kMaxShapes = 64;
+
+  absl::flat_hash_map<std::vector<std::size_t>, std::vector<double>> gaps_;
+};
+
+}  // namespace ebb::offload

@@ -1,0 +1,68 @@
+#include "offload/store/host/host_store.h"
+
+#include <utility>
+
+#include "allocator/error.h"
+
+namespace ebb::offload {
+
+class HostStore::Block final : public StoredBlock {
+ public:
+  Block(transfer::Link& link, PinnedPool::Block memory) noexcept
+      : link_(link), memory_(std::move(memory)) {}
+  ~Block() override { memory_.release(std::move(last_use_)); }
+
+  void put(std::uintptr_t device, const Fence& after) {
+    stored_ = link_.d2h.submit(
+        {.name = "offload.d2h",
+         .device = device,
+         .host = memory_.data(),
+         .bytes = memory_.size(),
+         .after = {{{after, {device::StallCause::kHost, "store.put"}}, {}}}});
+    last_use_.add(stored_);
+  }
+
+  Event stored() const noexcept override { return stored_; }
+
+  Event fetch(std::uintptr_t device, const Fence& after,
+              transfer::Priority priority) override {
+    const Event end = link_.h2d.submit(
+        {.name = "offload.h2d",
+         .device = device,
+         .host = memory_.data(),
+         .bytes = memory_.size(),
+         .after = {{{after, {device::StallCause::kHost, "store.fetch"}},
+                    {Fence(stored_), {device::StallCause::kD2HBacklog, "store.stored"}}}}},
+        priority);
+    last_use_.add(end);
+    return end;
+  }
+
+ private:
+  transfer::Link& link_;
+  PinnedPool::Block memory_;
+  Event stored_;
+  Fence last_use_;
+};
+
+std::unique_ptr<StoredBlock> HostStore::put(std::uintptr_t device, std::size_t bytes,
+                                            const Fence& after) {
+  PinnedPool::Block memory = pool_.allocate(bytes);
+  if (!memory) return nullptr;
+  auto block = std::make_unique<Block>(link_, std::move(memory));
+  block->put(device, after);
+  return block;
+}
+
+bool HostStore::grow(std::size_t bytes) {
+  pool_.collect();
+  try {
+    pool_.reserve(pool_.stats().pinned_bytes + bytes);
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != absl::StatusCode::kResourceExhausted) throw;
+    return false;
+  }
+}
+
+}  // namespace ebb::offload
