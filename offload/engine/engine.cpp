@@ -119,6 +119,10 @@ std::unique_ptr<autograd::PackedTensor> Engine::pack(const Tensor& tensor,
   return impl_->pack(tensor, site);
 }
 
+void Engine::left_to_recompute(const Tensor& tensor, const autograd::SaveSite&) {
+  impl_->left_to_recompute(tensor);
+}
+
 void Engine::begin_backward(std::span<autograd::PackedTensor* const> order_of_use) {
   impl_->begin_backward(order_of_use);
 }

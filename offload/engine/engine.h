@@ -48,13 +48,14 @@ struct SentBlock {
   Event before_use;  // The end of the last op before its first use.
 };
 
-// Bytes and counts since the engine was made. Once every graph is over,
-// d2h = h2d + revived + dropped.
+// Bytes and counts since the engine was made. What was saved is the sum of the first four;
+// once every graph is over, d2h = h2d + revived + dropped.
 struct EngineFigures {
-  std::size_t kept_bytes = 0;       // Left to the tape: not eligible, or no room.
-  std::size_t offloaded_bytes = 0;  // Blocks sent away, each once.
-  std::size_t shared_bytes = 0;     // Saved again while the block was there already.
-  std::size_t no_room_bytes = 0;    // Of kept_bytes: eligible, but the store was full.
+  std::size_t kept_bytes = 0;        // Left to the tape: not eligible, or no room.
+  std::size_t offloaded_bytes = 0;   // Blocks sent away, each once.
+  std::size_t shared_bytes = 0;      // Saved again while the block was there already.
+  std::size_t recomputed_bytes = 0;  // Not saved: checkpointed segments make it again.
+  std::size_t no_room_bytes = 0;     // Of kept_bytes: eligible, but the store was full.
 
   std::size_t d2h_bytes = 0;
   std::size_t h2d_bytes = 0;        // First fetches.
@@ -77,6 +78,7 @@ class Engine final : public autograd::SavedTensorHooks {
 
   std::unique_ptr<autograd::PackedTensor> pack(const Tensor& tensor,
                                                const autograd::SaveSite& site) override;
+  void left_to_recompute(const Tensor& tensor, const autograd::SaveSite& site) override;
   void begin_backward(std::span<autograd::PackedTensor* const> order_of_use) override;
   void end_backward() noexcept override;
 

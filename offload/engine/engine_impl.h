@@ -28,6 +28,9 @@ class Engine::Impl final : public device::Reclaimer,
 
   std::unique_ptr<autograd::PackedTensor> pack(const Tensor& tensor,
                                                const autograd::SaveSite& site);
+  void left_to_recompute(const Tensor& tensor) {
+    figures_.recomputed_bytes += tensor.access(device::Access::Mode::kRead).bytes;
+  }
   void begin_backward(std::span<autograd::PackedTensor* const> order_of_use);
   void end_backward() noexcept;
   void end_step();

@@ -48,6 +48,9 @@ class SavedTensorHooks {
   virtual std::unique_ptr<PackedTensor> pack(const Tensor& tensor,
                                              const SaveSite& site) = 0;
 
+  // `tensor` is not saved: a checkpointed segment makes it again. For those who count.
+  virtual void left_to_recompute(const Tensor& /*tensor*/, const SaveSite& /*site*/) {}
+
   // Backward of a graph begins, and will ask for these, in this order (as far as the tape
   // knows). Ends, also by an exception. Backward may run inside backward (a graph of its
   // own).
