@@ -37,7 +37,7 @@ def largest_block(shape, policy):
 
 def profile_copies(folder):
     for name in PROFILES:
-        source = next(ROOT.glob(f"**/profiles/{name}.json"))
+        source = ROOT / f"runtime/device/sim/profiles/{name}.json"
         profile = json.loads(source.read_text())
         key = next(key for key in profile if key.startswith("capacity"))
         value = profile[key]
