@@ -5,7 +5,7 @@
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
 
-namespace ebb::cpu {
+namespace ebb::cpu::EBB_ISA {
 
 std::size_t attention_backward_workspace(const AttentionShape& s) {
   require_attention(s, "attention_backward");
@@ -71,4 +71,4 @@ void attention_backward(const AttentionShape& s, const Dropout& dropout, const v
   });
 }
 
-}  // namespace ebb::cpu
+}  // namespace ebb::cpu::EBB_ISA

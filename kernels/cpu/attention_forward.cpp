@@ -5,7 +5,7 @@
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
 
-namespace ebb::cpu {
+namespace ebb::cpu::EBB_ISA {
 
 std::size_t attention_forward_workspace(const AttentionShape& s) {
   require_attention(s, "attention_forward");
@@ -59,4 +59,4 @@ void attention_forward(const AttentionShape& s, const Dropout& dropout, const vo
   });
 }
 
-}  // namespace ebb::cpu
+}  // namespace ebb::cpu::EBB_ISA

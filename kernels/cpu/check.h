@@ -1,51 +1,30 @@
-// What every entry of the CPU's table asks of its arguments.
+// What every entry of the CPU's table asks of its arguments. Each throws
+// Error{kInvalidArgument} that names `op`.
+//
+// None is inline: op files are compiled once for each instruction set, and must not leave
+// functions behind that the linker could take for everybody's.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "allocator/error.h"
-#include "kernels/dtype.h"
 #include "kernels/kernels.h"
 
 namespace ebb::cpu {
 
 // The kernels of this folder compute in f32, and say so for any other type.
-inline void require_f32(DType dtype, const char* op) {
-  EBB_CHECK(dtype == DType::kF32, kInvalidArgument, op, ": dtype ", name(dtype),
-            " is not supported on the CPU; it computes in f32 only so far");
-}
+void require_f32(DType dtype, const char* op);
+void require_positive(std::int64_t size, const char* op, const char* what);
+void require_elements(std::int64_t elements, const char* op);
+void require_workspace(const Workspace& workspace, std::size_t bytes, const char* op);
+void require_probability(float probability, const char* op);
+void require_no_master(const float* master);  // adamw of f32 has none.
+void require_dimensions(int dimensions, int most, const char* op);
+void require_attention(const AttentionShape& shape, const char* op);
 
-inline void require_positive(std::int64_t size, const char* op, const char* what) {
-  EBB_CHECK(size > 0, kInvalidArgument, op, ": ", what, " is ", size,
-            ", and must be at least 1");
-}
-
-inline void require_elements(std::int64_t elements, const char* op) {
-  EBB_CHECK(elements >= 0, kInvalidArgument, op, ": ", elements, " elements");
-}
-
-inline void require_workspace(const Workspace& workspace, std::size_t bytes,
-                              const char* op) {
-  EBB_CHECK(workspace.bytes >= bytes && (bytes == 0 || workspace.data != nullptr),
-            kInvalidArgument, op, ": the workspace has ", workspace.bytes, " bytes of the ",
-            bytes, " it needs");
-}
-
-inline void require_attention(const AttentionShape& s, const char* op) {
-  require_f32(s.dtype, op);
-  require_positive(s.batch, op, "batch");
-  require_positive(s.seq, op, "seq");
-  require_positive(s.heads, op, "heads");
-  require_positive(s.kv_heads, op, "kv_heads");
-  require_positive(s.head_size, op, "head_size");
-  EBB_CHECK(s.heads % s.kv_heads == 0, kInvalidArgument, op, ": ", s.heads,
-            " heads are not a multiple of ", s.kv_heads, " kv_heads");
-}
-
-inline void require_probability(float probability, const char* op) {
-  EBB_CHECK(probability >= 0 && probability < 1, kInvalidArgument, op,
-            ": a dropout probability of ", probability, " is not in [0, 1)");
-}
+// Each of indices[count] is at least `lowest` and below `vocabulary`.
+void require_indices(std::int64_t count, const std::int32_t* indices, std::int32_t lowest,
+                     std::int64_t vocabulary, const char* op, const char* what);
 
 }  // namespace ebb::cpu

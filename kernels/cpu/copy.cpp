@@ -5,7 +5,7 @@
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
 
-namespace ebb::cpu {
+namespace ebb::cpu::EBB_ISA {
 namespace {
 
 constexpr int kMaxDimensions = 8;
@@ -24,7 +24,8 @@ Layout coalesce(int dimensions, const std::int64_t* shape, const std::int64_t* x
   Layout layout;
   for (int d = 0; d < dimensions; ++d) {
     if (shape[d] == 1) continue;
-    const auto last = static_cast<std::size_t>(std::max(0, layout.dimensions - 1));
+    const auto last =
+        static_cast<std::size_t>(layout.dimensions > 0 ? layout.dimensions - 1 : 0);
     if (layout.dimensions > 0 && layout.x[last] == shape[d] * x[d] &&
         layout.y[last] == shape[d] * y[d]) {
       layout.shape[last] *= shape[d];
@@ -42,7 +43,7 @@ Layout coalesce(int dimensions, const std::int64_t* shape, const std::int64_t* x
 
 template <typename T>
 void copy_rows(const Layout& layout, const T* x, T* y) {
-  const int outer = std::max(0, layout.dimensions - 1);
+  const int outer = layout.dimensions > 0 ? layout.dimensions - 1 : 0;
   const auto last = static_cast<std::size_t>(outer);
   const bool any = layout.dimensions > 0;
   const std::int64_t width = any ? layout.shape[last] : 1;
@@ -72,8 +73,7 @@ void copy_rows(const Layout& layout, const T* x, T* y) {
 void copy_strided(DType dtype, int dimensions, const std::int64_t* shape, const void* x,
                   const std::int64_t* x_strides, void* y, const std::int64_t* y_strides,
                   NativeQueue /*queue*/) {
-  EBB_CHECK(dimensions >= 0 && dimensions <= kMaxDimensions, kInvalidArgument,
-            "copy_strided: ", dimensions, " dimensions; at most ", kMaxDimensions);
+  require_dimensions(dimensions, kMaxDimensions, "copy_strided");
   for (int d = 0; d < dimensions; ++d) {
     require_elements(shape[d], "copy_strided");
     if (shape[d] == 0) return;
@@ -97,4 +97,4 @@ void copy_strided(DType dtype, int dimensions, const std::int64_t* shape, const 
   }
 }
 
-}  // namespace ebb::cpu
+}  // namespace ebb::cpu::EBB_ISA

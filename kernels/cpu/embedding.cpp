@@ -1,13 +1,12 @@
-#include <algorithm>
-#include <cstring>
-
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vector.h"
 
-namespace ebb::cpu {
+namespace ebb::cpu::EBB_ISA {
 namespace {
 
+constexpr std::int64_t kRows = 16;
 constexpr std::int64_t kStrip = 64;  // Columns.
 
 void require(const EmbeddingShape& s, const std::int32_t* tokens, const char* op) {
@@ -16,10 +15,13 @@ void require(const EmbeddingShape& s, const std::int32_t* tokens, const char* op
   require_positive(s.seq, op, "seq");
   require_positive(s.hidden, op, "hidden");
   require_positive(s.vocabulary, op, "vocabulary");
-  for (std::int64_t i = 0; i < s.batch * s.seq; ++i) {
-    EBB_CHECK(tokens[i] >= 0 && tokens[i] < s.vocabulary, kInvalidArgument, op, ": token ",
-              tokens[i], " at ", i, " is outside the vocabulary of ", s.vocabulary);
-  }
+  require_indices(s.batch * s.seq, tokens, 0, s.vocabulary, op, "token");
+}
+
+void add_to(std::int64_t count, const float* x, float* y) {
+  for_vectors(count, [=](auto access, std::int64_t i) {
+    access.store(y + i, access.load(y + i) + access.load(x + i));
+  });
 }
 
 }  // namespace
@@ -28,18 +30,15 @@ void embedding_forward(const EmbeddingShape& s, const std::int32_t* tokens,
                        const void* table, const void* positions, void* out,
                        NativeQueue /*queue*/) {
   require(s, tokens, "embedding_forward");
-  const auto* rows = static_cast<const float*>(table);
-  const auto* learned = static_cast<const float*>(positions);
-  auto* y = static_cast<float*>(out);
-  parallel_for(s.batch * s.seq, [&](std::int64_t i) {
-    const float* row = rows + tokens[i] * s.hidden;
-    float* to = y + i * s.hidden;
-    if (learned == nullptr) {
-      std::copy(row, row + s.hidden, to);
-      return;
+  parallel_pieces(s.batch * s.seq, kRows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float* row = static_cast<const float*>(table) + tokens[i] * s.hidden;
+      float* to = static_cast<float*>(out) + i * s.hidden;
+      std::memcpy(to, row, static_cast<std::size_t>(s.hidden) * sizeof(float));
+      if (positions != nullptr) {
+        add_to(s.hidden, static_cast<const float*>(positions) + i % s.seq * s.hidden, to);
+      }
     }
-    const float* position = learned + i % s.seq * s.hidden;
-    for (std::int64_t h = 0; h < s.hidden; ++h) to[h] = row[h] + position[h];
   });
 }
 
@@ -52,20 +51,17 @@ void embedding_backward(const EmbeddingShape& s, const std::int32_t* tokens,
                         const void* dout, void* d_table, void* d_positions,
                         Workspace /*workspace*/, NativeQueue /*queue*/) {
   require(s, tokens, "embedding_backward");
-  const auto* gradient = static_cast<const float*>(dout);
-  auto* rows = static_cast<float*>(d_table);
-  auto* learned = static_cast<float*>(d_positions);
   // A thread owns a strip of columns, and so adds to each row in the order of the tokens.
   parallel_pieces(s.hidden, kStrip, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = 0; i < s.batch * s.seq; ++i) {
-      const float* from = gradient + i * s.hidden;
-      float* to = rows + tokens[i] * s.hidden;
-      for (std::int64_t h = begin; h < end; ++h) to[h] += from[h];
-      if (learned == nullptr) continue;
-      float* position = learned + i % s.seq * s.hidden;
-      for (std::int64_t h = begin; h < end; ++h) position[h] += from[h];
+      const float* from = static_cast<const float*>(dout) + i * s.hidden + begin;
+      add_to(end - begin, from,
+             static_cast<float*>(d_table) + tokens[i] * s.hidden + begin);
+      if (d_positions == nullptr) continue;
+      add_to(end - begin, from,
+             static_cast<float*>(d_positions) + i % s.seq * s.hidden + begin);
     }
   });
 }
 
-}  // namespace ebb::cpu
+}  // namespace ebb::cpu::EBB_ISA

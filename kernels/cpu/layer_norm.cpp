@@ -1,11 +1,12 @@
-#include <cmath>
-
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vector.h"
 
-namespace ebb::cpu {
+namespace ebb::cpu::EBB_ISA {
 namespace {
+
+constexpr std::int64_t kForwardRows = 16;
 
 void require_shape(const NormShape& s, const char* op) {
   require_f32(s.dtype, op);
@@ -16,11 +17,64 @@ void require_shape(const NormShape& s, const char* op) {
 // The gradients of gamma and beta are summed over blocks of rows first, at most 64 of them,
 // so that the workspace stays small.
 std::int64_t block_rows(std::int64_t rows) {
-  return std::max<std::int64_t>(16, (rows + 63) / 64);
+  const std::int64_t share = (rows + 63) / 64;
+  return share > 16 ? share : 16;
 }
 
 std::int64_t block_count(std::int64_t rows) {
   return (rows + block_rows(rows) - 1) / block_rows(rows);
+}
+
+void forward_row(const NormShape& s, const float* x, const float* gamma, const float* beta,
+                 float* y, float& mean, float& rstd) {
+  const auto columns = static_cast<float>(s.columns);
+  const float m = sum_terms(s.columns, [=](auto access,
+                                           std::int64_t i) { return access.load(x + i); }) /
+                  columns;
+  const float squares = sum_terms(s.columns, [=](auto access, std::int64_t i) {
+    const Vector centred = access.only(access.load(x + i) - m);
+    return centred * centred;
+  });
+  const float r = 1.0F / __builtin_sqrtf(squares / columns + s.epsilon);
+  mean = m;
+  rstd = r;
+  for_vectors(s.columns, [=](auto access, std::int64_t i) {
+    const Vector normed = (access.load(x + i) - m) * r;
+    access.store(y + i, normed * access.load(gamma + i) + access.load(beta + i));
+  });
+}
+
+struct BackwardRow {
+  const float* x;
+  const float* gamma;
+  const float* dy;
+  float* dx;
+  float* dgamma;  // Sums of the row's block.
+  float* dbeta;
+  float mean;
+  float rstd;
+};
+
+void backward_row(std::int64_t columns, const BackwardRow& row) {
+  const BackwardRow r = row;
+  Vector sum{};
+  Vector product{};
+  for_vectors(columns, [&](auto access, std::int64_t i) {
+    const Vector dy = access.load(r.dy + i);
+    const Vector normed = (access.load(r.x + i) - r.mean) * r.rstd;
+    const Vector scaled = dy * access.load(r.gamma + i);  // 0 where there is no lane.
+    sum += scaled;
+    product += scaled * normed;
+    access.store(r.dgamma + i, access.load(r.dgamma + i) + dy * normed);
+    access.store(r.dbeta + i, access.load(r.dbeta + i) + dy);
+  });
+  const float mean_sum = sum_lanes(sum) / static_cast<float>(columns);
+  const float mean_product = sum_lanes(product) / static_cast<float>(columns);
+  for_vectors(columns, [=](auto access, std::int64_t i) {
+    const Vector normed = (access.load(r.x + i) - r.mean) * r.rstd;
+    const Vector scaled = access.load(r.dy + i) * access.load(r.gamma + i);
+    access.store(r.dx + i, r.rstd * (scaled - mean_sum - normed * mean_product));
+  });
 }
 
 }  // namespace
@@ -29,21 +83,11 @@ void layer_norm_forward(const NormShape& s, const void* x, const void* gamma,
                         const void* beta, void* y, float* mean, float* rstd,
                         NativeQueue /*queue*/) {
   require_shape(s, "layer_norm_forward");
-  const auto* g = static_cast<const float*>(gamma);
-  const auto* b = static_cast<const float*>(beta);
-  parallel_for(s.rows, [&](std::int64_t row) {
-    const float* in = static_cast<const float*>(x) + row * s.columns;
-    float* out = static_cast<float*>(y) + row * s.columns;
-    double sum = 0;
-    for (std::int64_t i = 0; i < s.columns; ++i) sum += in[i];
-    const double m = sum / static_cast<double>(s.columns);
-    double squares = 0;
-    for (std::int64_t i = 0; i < s.columns; ++i) squares += (in[i] - m) * (in[i] - m);
-    const double variance = squares / static_cast<double>(s.columns);
-    mean[row] = static_cast<float>(m);
-    rstd[row] = static_cast<float>(1.0 / std::sqrt(variance + s.epsilon));
-    for (std::int64_t i = 0; i < s.columns; ++i) {
-      out[i] = (in[i] - mean[row]) * rstd[row] * g[i] + b[i];
+  parallel_pieces(s.rows, kForwardRows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      forward_row(s, static_cast<const float*>(x) + row * s.columns,
+                  static_cast<const float*>(gamma), static_cast<const float*>(beta),
+                  static_cast<float*>(y) + row * s.columns, mean[row], rstd[row]);
     }
   });
 }
@@ -58,40 +102,27 @@ void layer_norm_backward(const NormShape& s, const void* x, const void* gamma,
                          Into into, void* dgamma, void* dbeta, Workspace workspace,
                          NativeQueue /*queue*/) {
   require_workspace(workspace, layer_norm_backward_workspace(s), "layer_norm_backward");
-  const auto* g = static_cast<const float*>(gamma);
   const std::int64_t blocks = block_count(s.rows);
   const std::int64_t columns = s.columns;
-  auto* gamma_parts = static_cast<float*>(workspace.data);
-  float* beta_parts = gamma_parts + blocks * columns;
-  parallel_for(blocks, [&](std::int64_t block) {
-    float* gamma_part = gamma_parts + block * columns;
-    float* beta_part = beta_parts + block * columns;
-    std::fill(gamma_part, gamma_part + columns, 0.0F);
-    std::fill(beta_part, beta_part + columns, 0.0F);
-    const std::int64_t end = std::min(s.rows, (block + 1) * block_rows(s.rows));
-    for (std::int64_t row = block * block_rows(s.rows); row < end; ++row) {
-      const float* in = static_cast<const float*>(x) + row * columns;
-      const float* gradient = static_cast<const float*>(dy) + row * columns;
-      float* out = static_cast<float*>(dx) + row * columns;
-      float sum = 0;
-      float product = 0;
-      for (std::int64_t i = 0; i < columns; ++i) {
-        const float normed = (in[i] - mean[row]) * rstd[row];
-        sum += gradient[i] * g[i];
-        product += gradient[i] * g[i] * normed;
-        gamma_part[i] += gradient[i] * normed;
-        beta_part[i] += gradient[i];
-      }
-      sum /= static_cast<float>(columns);
-      product /= static_cast<float>(columns);
-      for (std::int64_t i = 0; i < columns; ++i) {
-        const float normed = (in[i] - mean[row]) * rstd[row];
-        out[i] = rstd[row] * (gradient[i] * g[i] - sum - normed * product);
-      }
+  auto* gamma_sums = static_cast<float*>(workspace.data);
+  float* beta_sums = gamma_sums + blocks * columns;
+  parallel_pieces(s.rows, block_rows(s.rows), [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t at = begin / block_rows(s.rows) * columns;
+    std::memset(gamma_sums + at, 0, static_cast<std::size_t>(columns) * sizeof(float));
+    std::memset(beta_sums + at, 0, static_cast<std::size_t>(columns) * sizeof(float));
+    for (std::int64_t row = begin; row < end; ++row) {
+      backward_row(columns, {.x = static_cast<const float*>(x) + row * columns,
+                             .gamma = static_cast<const float*>(gamma),
+                             .dy = static_cast<const float*>(dy) + row * columns,
+                             .dx = static_cast<float*>(dx) + row * columns,
+                             .dgamma = gamma_sums + at,
+                             .dbeta = beta_sums + at,
+                             .mean = mean[row],
+                             .rstd = rstd[row]});
     }
   });
-  column_sums(blocks, columns, gamma_parts, into, static_cast<float*>(dgamma));
-  column_sums(blocks, columns, beta_parts, into, static_cast<float*>(dbeta));
+  column_sums(blocks, columns, gamma_sums, into, static_cast<float*>(dgamma));
+  column_sums(blocks, columns, beta_sums, into, static_cast<float*>(dbeta));
 }
 
-}  // namespace ebb::cpu
+}  // namespace ebb::cpu::EBB_ISA

@@ -1,16 +1,16 @@
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/ops.h"
 
-namespace ebb::cpu {
+namespace ebb::cpu::EBB_ISA {
 
 void mean_factor(std::int64_t rows, const std::int32_t* targets, float* factor,
-                 NativeQueue) {
+                 NativeQueue /*queue*/) {
   require_elements(rows, "mean_factor");
-  const auto left_out = std::count(targets, targets + rows, -1);
-  factor[0] = 1.0F / static_cast<float>(std::max<std::int64_t>(1, rows - left_out));
+  std::int64_t counted = 0;
+  for (std::int64_t i = 0; i < rows; ++i) counted += targets[i] != -1 ? 1 : 0;
+  factor[0] = 1.0F / static_cast<float>(counted > 0 ? counted : 1);
 }
 
-}  // namespace ebb::cpu
+}  // namespace ebb::cpu::EBB_ISA

@@ -1,5 +1,5 @@
-// The entries of the CPU's table (kernels/kernels.h says what they do), and the reductions
-// that they share.
+// The entries of the CPU's table (kernels/kernels.h says what they do), for one instruction
+// set, and the reductions that they share.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include "kernels/kernels.h"
 
-namespace ebb::cpu {
+namespace ebb::cpu::EBB_ISA {
 
 std::size_t linear_forward_workspace(const LinearShape&);
 void linear_forward(const LinearShape&, const void* x, const void* weight, const void* bias,
@@ -71,4 +71,7 @@ void adamw(DType, std::int64_t elements, const AdamW&, void* parameter,
 void column_sums(std::int64_t rows, std::int64_t columns, const float* x, Into into,
                  float* sums);
 
-}  // namespace ebb::cpu
+// The table of these.
+const Kernels& table();
+
+}  // namespace ebb::cpu::EBB_ISA

@@ -32,14 +32,20 @@ namespace cpu {
 void run_parallel(std::int64_t count, Schedule schedule, LoopBody body) {
   const int threads = static_cast<int>(std::min<std::int64_t>(cpu_threads(), count));
   if (threads <= 1) {
-    for (std::int64_t i = 0; i < count; ++i) body.call(body.object, i);
+    for (std::int64_t i = 0; i < count; ++i) body.call(body.object, i, 0);
   } else if (schedule == Schedule::kEqualRuns) {
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (std::int64_t i = 0; i < count; ++i) body.call(body.object, i);
+    for (std::int64_t i = 0; i < count; ++i)
+      body.call(body.object, i, omp_get_thread_num());
   } else {
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-    for (std::int64_t i = 0; i < count; ++i) body.call(body.object, i);
+    for (std::int64_t i = 0; i < count; ++i)
+      body.call(body.object, i, omp_get_thread_num());
   }
+}
+
+void use_threads_in_libraries() {
+  if (omp_get_max_threads() != cpu_threads()) omp_set_num_threads(cpu_threads());
 }
 
 }  // namespace cpu
