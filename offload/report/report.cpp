@@ -1,0 +1,184 @@
+#include "offload/report/report.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "absl/strings/str_format.h"
+
+namespace ebb::offload {
+namespace {
+
+using nlohmann::ordered_json;
+
+template <typename T>
+ordered_json value_or_null(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+// JSON has no NaN and no infinity.
+ordered_json finite_or_null(double value) {
+  return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
+}
+
+ordered_json nine_digits(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::strtod(absl::StrFormat("%.9g", value).c_str(), nullptr);
+}
+
+ordered_json losses(const std::vector<double>& loss) {
+  ordered_json list = ordered_json::array();
+  for (const double value : loss) list.push_back(nine_digits(value));
+  return list;
+}
+
+ordered_json by_purpose(const BytesByPurpose& bytes, bool host) {
+  ordered_json result = ordered_json::object();
+  for (std::size_t i = 0; i < kPurposes; ++i) {
+    const auto purpose = static_cast<Purpose>(i);
+    if (purpose == Purpose::kStaging && !host) continue;
+    result[name(purpose)] = bytes[purpose];
+  }
+  return result;
+}
+
+ordered_json device_json(const Report::DeviceFigures& device) {
+  return {{"name", device.name},
+          {"budget_bytes", value_or_null(device.budget_bytes)},
+          {"peak_bytes", device.memory.peak_bytes},
+          {"peak_activation_bytes", device.memory.peak_activation_bytes},
+          {"peak_without_bytes", value_or_null(device.peak_without_bytes)},
+          {"by_purpose", by_purpose(device.memory.at_peak, false)}};
+}
+
+ordered_json activations_json(const EngineFigures& engine) {
+  return {{"saved_bytes", engine.kept_bytes + engine.offloaded_bytes +
+                              engine.recomputed_bytes + engine.shared_bytes},
+          {"kept_bytes", engine.kept_bytes},
+          {"offloaded_bytes", engine.offloaded_bytes},
+          {"recomputed_bytes", engine.recomputed_bytes},
+          {"compressed_bytes", 0},
+          {"shared_bytes", engine.shared_bytes}};
+}
+
+ordered_json host_json(const Report::Host& host) {
+  return {{"budget_bytes", value_or_null(host.budget_bytes)},
+          {"pinned_bytes", host.pool.pinned_bytes},
+          {"peak_requested_bytes", host.pool.peak_requested_bytes},
+          {"pin_calls_in_steps", host.pin_calls_in_steps},
+          {"by_purpose", by_purpose(host.pool.peak_by_purpose, true)}};
+}
+
+ordered_json transfers_json(const Report& report) {
+  const auto rate = [](const LinkFigures& link) {
+    return link.busy_seconds > 0
+               ? ordered_json(static_cast<double>(link.bytes) / link.busy_seconds)
+               : ordered_json(nullptr);
+  };
+  return {{"d2h_bytes", report.engine.d2h_bytes},
+          {"h2d_bytes", report.engine.h2d_bytes},
+          {"revived_bytes", report.engine.revived_bytes},
+          {"dropped_bytes", report.engine.dropped_bytes},
+          {"refetched_bytes", report.engine.refetched_bytes},
+          {"d2h_bytes_per_second", rate(report.d2h)},
+          {"h2d_bytes_per_second", rate(report.h2d)}};
+}
+
+ordered_json bound_json(const Bound& bound) {
+  return {{"seconds", bound.seconds},
+          {"f", bound.forward_seconds},
+          {"r", bound.recompute_seconds},
+          {"b", bound.backward_seconds},
+          {"o", bound.optimizer_seconds},
+          {"D", bound.sent_bytes},
+          {"H", bound.fetched_bytes},
+          {"W", bound.kept_bytes},
+          {"d2h", finite_or_null(bound.d2h_bytes_per_second)},
+          {"h2d", finite_or_null(bound.h2d_bytes_per_second)},
+          {"duplex", finite_or_null(bound.duplex_bytes_per_second)}};
+}
+
+ordered_json stall_json(const StepTime& step) {
+  using device::StallCause;
+  const auto of = [&](StallCause cause) {
+    return step.stall[static_cast<std::size_t>(cause)];
+  };
+  return {{"d2h_backlog", of(StallCause::kD2HBacklog)},
+          {"h2d_late", of(StallCause::kH2DLate)},
+          {"host_full", of(StallCause::kHostFull)},
+          {"pin", of(StallCause::kPin)},
+          {"comm", of(StallCause::kComm)},
+          {"host", of(StallCause::kHost)}};
+}
+
+ordered_json time_json(const Report& report) {
+  const StepTime& step = report.time.step;
+  ordered_json time = {{"step_seconds", step.step},
+                       {"step_seconds_without", value_or_null(report.step_seconds_without)},
+                       {"compute_seconds", step.compute},
+                       {"recompute_seconds", step.recompute}};
+  const bool known = report.virtual_clock && report.time.steps > 0;
+  time["bound"] = known ? bound_json(report.time.bound) : ordered_json(nullptr);
+  time["stall_seconds"] = known ? stall_json(step) : ordered_json(nullptr);
+  return time;
+}
+
+ordered_json gradients_json(const Report::Gradients& gradients) {
+  ordered_json checksums = ordered_json::array();
+  for (const std::uint64_t sum : gradients.checksum) {
+    checksums.push_back(absl::StrFormat("%016x", sum));
+  }
+  return {{"checksum", std::move(checksums)},
+          {"verified", gradients.verified},
+          {"bit_equal", gradients.bit_equal},
+          {"max_abs_difference", finite_or_null(gradients.max_abs_difference)}};
+}
+
+}  // namespace
+
+ordered_json to_json(const Report& report) {
+  ordered_json json = {{"version", 1},
+                       {"config", report.config},
+                       {"environment",
+                        {{"version", report.environment.version},
+                         {"commit", report.environment.commit},
+                         {"cpu", report.environment.cpu},
+                         {"threads", report.environment.threads}}},
+                       {"model", report.model},
+                       {"world_size", report.world_size},
+                       {"rank", report.rank},
+                       {"steps", report.steps},
+                       {"tokens_per_step", report.tokens_per_step},
+                       {"loss", losses(report.loss)},
+                       {"clock", report.virtual_clock ? "virtual" : "wall"},
+                       {"wall_step_seconds", value_or_null(report.wall_step_seconds)},
+                       {"device", device_json(report.device)},
+                       {"activations", activations_json(report.engine)},
+                       {"host", host_json(report.host)},
+                       {"nvme", {{"written_bytes", 0}, {"read_bytes", 0}}},
+                       {"transfers", transfers_json(report)},
+                       {"time", time_json(report)},
+                       {"prefetch",
+                        {{"hits", report.engine.hits},
+                         {"late", report.engine.late},
+                         {"missed", report.engine.missed}}},
+                       {"gradients", gradients_json(report.gradients)},
+                       {"order",
+                        {{"checked", report.order.checked},
+                         {"accesses", report.order.accesses},
+                         {"violations", report.order.violations}}},
+                       {"plan", nullptr},
+                       {"stages", report.stages},
+                       {"timeline", report.timeline}};
+  if (report.error) {
+    json["error"] = {{"code", report.error->code},
+                     {"message", report.error->message},
+                     {"smallest_device_budget_bytes",
+                      value_or_null(report.error->smallest_device_budget_bytes)}};
+  }
+  return json;
+}
+
+std::string to_text(const Report& report) { return to_json(report).dump(1) + "\n"; }
+
+}  // namespace ebb::offload
