@@ -5,6 +5,9 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 BIN := build/release/bin
 PEERS := .venv/peers
+# A second clone finds what the first one compiled.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
 
 .PHONY: help install build test demo bench test-peers format tidy clean
 
