@@ -27,7 +27,7 @@ set_target_properties(
 target_link_options(ebbtide PRIVATE $<$<NOT:$<BOOL:${EBB_SANITIZE}>>:LINKER:--no-undefined>)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Ebbtide)
-set(data_dir ${CMAKE_INSTALL_DATADIR}/ebbtide)
+set(data_dir ${CMAKE_INSTALL_DATADIR}/ebbtide) # Where bindings/cli looks for the text that ships.
 install(TARGETS ebbtide EXPORT Ebbtide
         FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ebbtide)
 install(EXPORT Ebbtide FILE EbbtideTargets.cmake NAMESPACE Ebbtide:: DESTINATION ${package_dir})
@@ -44,8 +44,9 @@ list(JOIN pc_requires " " pc_requires)
 configure_file(cmake/ebbtide.pc.in ebbtide.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ebbtide.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-if(TARGET ebb)
-  install(TARGETS ebb)
+if(TARGET ebb_program)
+  install(TARGETS ebb_program)
 endif()
-install(DIRECTORY examples/data DESTINATION ${data_dir})
+install(FILES examples/data/kjv_genesis_to_esther.txt DESTINATION ${data_dir})
 install(FILES LICENSE THIRD_PARTY_NOTICES.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY runtime/device/sim/profiles DESTINATION ${data_dir}) # To copy and change.

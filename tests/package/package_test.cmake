@@ -18,7 +18,7 @@ run("install" ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/first
 file(RENAME ${WORK_DIR}/first ${WORK_DIR}/prefix)
 set(prefix ${WORK_DIR}/prefix)
 
-foreach(file bin/ebb share/ebbtide/data/kjv_genesis_to_esther.txt include/ebbtide/offload/engine/engine.h)
+foreach(file bin/ebb share/ebbtide/kjv_genesis_to_esther.txt include/ebbtide/offload/engine/engine.h)
   if(NOT EXISTS ${prefix}/${file})
     message(FATAL_ERROR "not installed: ${file}")
   endif()
