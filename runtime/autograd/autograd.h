@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,8 +29,8 @@ void set_requires_grad(const Tensor& leaf, bool on);
 Tensor gradient(const Tensor& leaf);
 // Gives a leaf its gradient buffer (a parameter's is kept from step to step), or none.
 void set_gradient(const Tensor& leaf, Tensor gradient);
-// The next backward() overwrites the leaf's gradient instead of adding to it: no pass to
-// set it to zero.
+// The next backward() that reaches the leaf overwrites its gradient instead of adding to
+// it: no pass to set it to zero. One that does not reach it leaves it as it is.
 void overwrite_gradient(const Tensor& leaf);
 // The same values outside of the graph.
 Tensor detach(const Tensor& tensor);
@@ -63,7 +64,7 @@ class NoGrad {
 bool grad_enabled() noexcept;
 
 // What ops save goes through `hooks` (the innermost scope's) while the scope lasts. Null:
-// nobody.
+// nobody. Inside of a checkpointed segment a scope changes nothing: there, nothing is kept.
 class HooksScope {
  public:
   explicit HooksScope(SavedTensorHooks* hooks);
@@ -100,6 +101,9 @@ class StageScope {
   std::int32_t before_;
 };
 std::int32_t stage() noexcept;
+
+// What ops are submitted as: the innermost scope's phase; outside of any, kForward with
+// gradients on and kOther without. backward() and recomputes have scopes of their own.
 device::Phase phase() noexcept;
 class PhaseScope {
  public:
@@ -109,7 +113,7 @@ class PhaseScope {
   PhaseScope& operator=(const PhaseScope&) = delete;
 
  private:
-  device::Phase before_;
+  std::optional<device::Phase> before_;
 };
 
 // Random numbers: the key of this forward pass. Each random op takes the next `op`, counted
@@ -134,8 +138,8 @@ class Function {
   virtual ~Function() = default;
   virtual const char* name() const noexcept = 0;
   virtual std::vector<Tensor> forward(Saved& saved, std::span<const Tensor> inputs) = 0;
-  // One gradient for each input; undefined where none is needed. `gradients` holds an
-  // undefined tensor for an output that nobody used.
+  // One gradient for each input; undefined where none is needed. `gradients` are
+  // contiguous; an undefined one stands for an output that nobody used.
   virtual std::vector<Tensor> backward(Saved& saved, std::span<const Tensor> gradients) = 0;
 };
 std::vector<Tensor> apply(std::shared_ptr<Function> function,

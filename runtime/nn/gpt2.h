@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "runtime/nn/layers.h"
 #include "runtime/nn/module.h"
 
 namespace ebb::nn {
@@ -33,6 +35,8 @@ struct CheckpointSegment {
   std::int64_t last = 0;
 };
 
+// Stages (autograd::stage()): -1 the embedding, 0 ... layers - 1 the layers, layers the
+// final norm and the head.
 class Gpt2 {
  public:
   // Standard initialisation (normal 0.02, residual projections / sqrt(2 layers), zero
@@ -43,16 +47,21 @@ class Gpt2 {
   const Gpt2Config& config() const noexcept { return config_; }
   const Parameters& parameters() const noexcept { return parameters_; }
 
-  // The mean loss of a batch: tokens and targets [batch, seq], i32. `segments` are
-  // checkpointed.
+  // The mean loss [1] of a batch: tokens and targets [batch, seq], i32; a target of -1 does
+  // not count. `segments` are checkpointed, each as a whole. Graphs may outlive the model.
   Tensor loss(const Tensor& tokens, const Tensor& targets,
               const std::vector<CheckpointSegment>& segments = {}) const;
-  // The logits of the last position: [batch, vocabulary].
+  // The logits of the last position: [batch, vocabulary]; without gradients or dropout.
   Tensor next_logits(const Tensor& tokens) const;
 
  private:
+  Tensor hidden(const Tensor& tokens, const std::vector<CheckpointSegment>& segments) const;
+
   Gpt2Config config_;
   Parameters parameters_;
+  Embedding embedding_;
+  std::shared_ptr<const std::vector<Block>> blocks_;  // Shared with the segments of graphs.
+  LayerNorm ln_f_;
 };
 
 }  // namespace ebb::nn

@@ -76,9 +76,14 @@ class Tensor {
 
   // Whether both are handles of one tensor.
   bool is(const Tensor& other) const noexcept { return impl_ == other.impl_; }
+  // Whether this is the only handle of its tensor, and that the only tensor over its
+  // storage: nobody would see it written over.
+  bool unique() const noexcept;
 
  private:
   struct Impl;
+  const Impl& impl() const;  // Error{kInvalidArgument} if undefined.
+
   std::shared_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,70 @@
+#include "runtime/autograd/saved_tensor.h"
+
+#include <algorithm>
+
+#include "allocator/error.h"
+#include "runtime/autograd/modes.h"
+
+namespace ebb::autograd {
+
+void UseOrder::add(SavedTensorHooks* hooks, PackedTensor* packed) {
+  auto it = std::find_if(by_hooks.begin(), by_hooks.end(),
+                         [&](const auto& entry) { return entry.first == hooks; });
+  if (it == by_hooks.end()) it = by_hooks.insert(it, {hooks, {}});
+  it->second.push_back(packed);
+}
+
+SavedTensor::SavedTensor(const Tensor& tensor, const SaveSite& site) : op_(site.op) {
+  if (!tensor.defined()) return;
+  Tensor alias = tensor.alias();
+  SavedTensorHooks* hooks = modes().hooks;
+  if (hooks != nullptr && tensor.storage()->purpose() == Purpose::kActivations) {
+    packed_ = hooks->pack(alias, site);
+  }
+  if (packed_) {
+    hooks_ = hooks;
+    // What is made again is checked against the version that it is made with.
+    if (modes().in_segment) return;
+  } else {
+    kept_ = std::move(alias);
+  }
+  version_ = tensor.storage()->version();
+  saved_version_ = version_->value.load(std::memory_order_relaxed);
+}
+
+Tensor SavedTensor::use(bool keep) {
+  if (version_) {
+    const std::uint64_t now = version_->value.load(std::memory_order_relaxed);
+    EBB_CHECK(now == saved_version_, kFailedPrecondition, "a tensor that ", op_,
+              " saved for backward was written in place since: it is at version ", now,
+              ", and was saved at version ", saved_version_,
+              "; save a copy, or write after backward");
+  }
+  if (packed_) {
+    Tensor tensor = packed_->unpack();
+    if (!keep) release();
+    return tensor;
+  }
+  return keep ? kept_ : std::exchange(kept_, {});
+}
+
+void SavedTensor::used() noexcept {
+  if (packed_) packed_->used();
+}
+
+void SavedTensor::release() noexcept {
+  kept_ = {};
+  packed_.reset();
+  version_.reset();
+}
+
+void SavedTensor::add_to(UseOrder& order) const {
+  if (!packed_) return;
+  if (auto* remade = dynamic_cast<RemadeTensor*>(packed_.get())) {
+    remade->add_to(order);
+  } else {
+    order.add(hooks_, packed_.get());
+  }
+}
+
+}  // namespace ebb::autograd
