@@ -65,6 +65,8 @@ class OpObserver {
 };
 
 struct MemoryFigures {
+  std::optional<std::size_t> limit_bytes;  // Of what may be reserved.
+  BytesByPurpose lent;                     // What the host holds now, on no clock.
   BytesByPurpose live;
   BytesByPurpose at_peak;                 // What the peak was made of.
   std::size_t peak_bytes = 0;             // All purposes.
@@ -143,6 +145,14 @@ class Device : public StreamOrder {
 
   // Waits for all streams; throws the first failure of any.
   virtual void synchronize() = 0;
+
+  // What the host will wait for from now on, until it says otherwise: if it comes late to
+  // submit compute work because it waited, that op's stall is called this.
+  virtual void set_host_wait(const WaitTag& tag) noexcept = 0;
+
+  // The calling thread reads or writes host memory that asynchronous copies use: for the
+  // order checker, which cannot see it otherwise.
+  virtual void touch_host(const Access& /*access*/) {}
 
   // Null: nobody. The observer outlives the device, or is taken off.
   virtual void set_observer(OpObserver* observer) noexcept = 0;

@@ -1,0 +1,28 @@
+#include "runtime/device/device.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "allocator/error.h"
+
+namespace ebb::device {
+
+std::uintptr_t DeviceMemory::allocate(std::size_t bytes, Purpose purpose, Stream& stream) {
+  if (const auto address = try_allocate(bytes, purpose, stream)) return *address;
+  const MemoryFigures now = figures();
+  std::string used;
+  for (std::size_t i = 0; i < kPurposes; ++i) {
+    const auto which = static_cast<Purpose>(i);
+    if (now.lent[which] == 0) continue;
+    absl::StrAppend(&used, used.empty() ? "" : ", ", name(which), " ", now.lent[which]);
+  }
+  throw Error(absl::StatusCode::kResourceExhausted,
+              absl::StrCat(
+                  "no device memory for ", bytes, " bytes (", name(purpose), "): of ",
+                  now.limit_bytes ? absl::StrCat(*now.limit_bytes) : "what the machine has",
+                  ", in use are ", now.lent.total(), used.empty() ? "" : " (", used,
+                  used.empty() ? "" : ")",
+                  "; a larger device budget, a smaller batch, or more checkpointing and "
+                  "offloading would help"));
+}
+
+}  // namespace ebb::device
