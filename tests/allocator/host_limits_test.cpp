@@ -1,0 +1,162 @@
+#include "allocator/host_limits.h"
+
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "allocator/error.h"
+
+namespace ebb {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Property;
+using ::testing::Throws;
+
+// A tree of files in place of the machine's.
+class HostLimitsTest : public ::testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  void write(const std::string& file, const std::string& text) const {
+    const std::filesystem::path path = root_ / file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  void write_meminfo(std::size_t available_kib) const {
+    write("proc/meminfo",
+          "MemTotal:       24000000 kB\nMemFree:        1 kB\nMemAvailable: " +
+              std::to_string(available_kib) + " kB\n");
+  }
+
+  HostLimits read() const { return read_host_limits(root_); }
+
+  static auto refuses(const std::string& why) {
+    return Throws<Error>(AllOf(Property(&Error::code, absl::StatusCode::kResourceExhausted),
+                               Property(&Error::what, HasSubstr(why))));
+  }
+
+  const std::filesystem::path root_ =
+      std::filesystem::path(::testing::TempDir()) /
+      ::testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+TEST_F(HostLimitsTest, FindsNoLimitWhereNothingSaysOne) {
+  const HostLimits limits = read();
+  EXPECT_FALSE(limits.total_bytes);
+  EXPECT_FALSE(limits.available_bytes);
+  EXPECT_FALSE(limits.cgroup);
+  EXPECT_FALSE(limits.memlock_bytes);
+  EXPECT_FALSE(limits.room_bytes());
+  EXPECT_NO_THROW(limits.check_room(std::size_t{1} << 60));
+}
+
+TEST_F(HostLimitsTest, ReadsMemory) {
+  write_meminfo(1000);
+  EXPECT_EQ(read().total_bytes, 24'000'000UL * 1024);
+  EXPECT_EQ(read().available_bytes, 1000U * 1024);
+  EXPECT_EQ(read().room_bytes(), 1000U * 1024);
+}
+
+TEST_F(HostLimitsTest, ReadsHowMuchMayBeLocked) {
+  write("proc/self/limits",
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max locked memory         8388608              unlimited            bytes     \n");
+  EXPECT_EQ(read().memlock_bytes, 8'388'608U);
+  write("proc/self/limits",
+        "Max locked memory         unlimited            unlimited            bytes     \n");
+  EXPECT_FALSE(read().memlock_bytes);
+}
+
+TEST_F(HostLimitsTest, ReadsACgroupOfVersion2) {
+  write("proc/self/cgroup", "0::/job\n");
+  write("sys/fs/cgroup/job/memory.max", "1000000\n");
+  write("sys/fs/cgroup/job/memory.current", "300000\n");
+  write("sys/fs/cgroup/job/memory.stat", "anon 1\nfile 90000\ninactive_file 50000\n");
+  const auto cgroup = read().cgroup;
+  ASSERT_TRUE(cgroup);
+  EXPECT_THAT(cgroup->file, EndsWith("sys/fs/cgroup/job/memory.max"));
+  EXPECT_EQ(cgroup->limit_bytes, 1'000'000U);
+  EXPECT_EQ(cgroup->used_bytes, 250'000U);
+  EXPECT_EQ(cgroup->room_bytes(), 750'000U);
+}
+
+TEST_F(HostLimitsTest, ReadsACgroupOfVersion1) {
+  write("proc/self/cgroup", "9:name=systemd:/\n4:cpuset,memory:/docker/0123\n0::/\n");
+  write("sys/fs/cgroup/memory/docker/0123/memory.limit_in_bytes", "1000000\n");
+  write("sys/fs/cgroup/memory/docker/0123/memory.usage_in_bytes", "300000\n");
+  write("sys/fs/cgroup/memory/docker/0123/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 50000\n");
+  const auto cgroup = read().cgroup;
+  ASSERT_TRUE(cgroup);
+  EXPECT_EQ(cgroup->limit_bytes, 1'000'000U);
+  EXPECT_EQ(cgroup->used_bytes, 250'000U);
+}
+
+TEST_F(HostLimitsTest, TakesWordsAndHugeNumbersForNoLimit) {
+  write("proc/self/cgroup", "4:memory:/a\n0::/a\n");
+  write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
+  write("sys/fs/cgroup/a/memory.max", "max\n");
+  EXPECT_FALSE(read().cgroup);
+}
+
+TEST_F(HostLimitsTest, FindsTheTightestOfTheGroupsAroundTheProcess) {
+  write("proc/self/cgroup", "0::/slice/job\n");
+  write("sys/fs/cgroup/slice/memory.max", "2000\n");
+  write("sys/fs/cgroup/slice/memory.current", "1900\n");
+  write("sys/fs/cgroup/slice/job/memory.max", "1000\n");
+  write("sys/fs/cgroup/slice/job/memory.current", "500\n");
+  EXPECT_EQ(read().cgroup->room_bytes(), 100U);
+}
+
+TEST_F(HostLimitsTest, ReadsTheMountOfAContainerThatDoesNotSeeItsGroup) {
+  write("proc/self/cgroup", "0::/docker/0123\n");
+  write("sys/fs/cgroup/memory.max", "4096\n");
+  EXPECT_EQ(read().cgroup->room_bytes(), 4096U);
+}
+
+TEST_F(HostLimitsTest, HasNoRoomInAGroupThatUsesMoreThanItsLimit) {
+  write("proc/self/cgroup", "0::/\n");
+  write("sys/fs/cgroup/memory.max", "4096\n");
+  write("sys/fs/cgroup/memory.current", "5000\n");
+  EXPECT_EQ(read().room_bytes(), 0U);
+}
+
+TEST_F(HostLimitsTest, IgnoresGarbage) {
+  write("proc/meminfo", "MemAvailable:\nMemTotal: many kB\n");
+  write("proc/self/limits", "Max locked memory");
+  write("proc/self/cgroup", "nonsense\n:\n0::/../../../etc\n0::/a//b/.\n");
+  write("sys/fs/cgroup/memory.max", "-5\n");
+  EXPECT_FALSE(read().room_bytes());
+}
+
+TEST_F(HostLimitsTest, NamesTheGroupThatRefuses) {
+  write_meminfo(1'000'000);
+  write("proc/self/cgroup", "0::/job\n");
+  write("sys/fs/cgroup/job/memory.max", "1000000\n");
+  const HostLimits limits = read();
+  EXPECT_NO_THROW(limits.check_room(1'000'000));
+  EXPECT_THAT([&] { limits.check_room(1'000'001); }, refuses("job/memory.max"));
+}
+
+TEST_F(HostLimitsTest, SaysWhenItIsTheMachineThatRefuses) {
+  write_meminfo(1000);
+  write("proc/self/cgroup", "0::/job\n");
+  write("sys/fs/cgroup/job/memory.max", "4000000000\n");
+  EXPECT_EQ(read().room_bytes(), 1'024'000U);
+  EXPECT_THAT([&] { read().check_room(1'024'001); }, refuses("this machine's RAM"));
+}
+
+TEST(HostLimits, FindsTheMemoryOfThisMachine) {
+  const HostLimits limits = read_host_limits();
+  ASSERT_TRUE(limits.room_bytes());
+  EXPECT_GT(*limits.room_bytes(), 0U);
+  EXPECT_LE(*limits.room_bytes(), limits.total_bytes);
+}
+
+}  // namespace
+}  // namespace ebb

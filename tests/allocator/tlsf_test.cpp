@@ -1,0 +1,175 @@
+#include "allocator/tlsf.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <random>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace {
+std::size_t heap_calls = 0;
+}  // namespace
+
+// Counts what the code under test takes from the heap.
+void* operator new(std::size_t bytes) {
+  ++heap_calls;
+  if (void* data = std::malloc(bytes)) return data;
+  throw std::bad_alloc();
+}
+void operator delete(void* data) noexcept { std::free(data); }
+void operator delete(void* data, std::size_t) noexcept { std::free(data); }
+
+namespace ebb {
+namespace {
+
+constexpr std::size_t kGranule = Tlsf::kGranularityBytes;
+
+// Requests in granules. There is no memory behind the addresses.
+class TlsfTest : public ::testing::Test {
+ protected:
+  static std::byte* address(std::size_t granule) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): nobody follows it.
+    return reinterpret_cast<std::byte*>(0x100000 + granule * kGranule);
+  }
+  Tlsf::Chunk* take(std::size_t granules) {
+    Tlsf::Chunk* chunk = tlsf_.take(granules * kGranule);
+    if (chunk != nullptr) {
+      EXPECT_EQ(chunk->bytes, granules * kGranule);
+    }
+    return chunk;
+  }
+
+  Tlsf tlsf_;
+};
+
+TEST_F(TlsfTest, HasNothingWithoutASlab) { EXPECT_EQ(take(1), nullptr); }
+
+TEST_F(TlsfTest, CarvesASlabToItsLastGranule) {
+  tlsf_.add(address(0), 100 * kGranule);
+  EXPECT_EQ(take(101), nullptr);
+  EXPECT_EQ(take(60)->data, address(0));
+  EXPECT_EQ(take(41), nullptr);
+  EXPECT_EQ(take(40)->data, address(60));
+  EXPECT_EQ(take(1), nullptr);
+}
+
+TEST_F(TlsfTest, JoinsWhatIsFreedInAnyOrder) {
+  Tlsf::Chunk* slab = tlsf_.add(address(0), 100 * kGranule);
+  std::vector<std::size_t> order{0, 1, 2, 3};
+  do {
+    std::vector<Tlsf::Chunk*> chunks;
+    for (int i = 0; i < 4; ++i) chunks.push_back(take(25));
+    EXPECT_FALSE(Tlsf::is_whole(*slab));
+    for (const std::size_t i : order) tlsf_.put(chunks[i]);
+    EXPECT_TRUE(Tlsf::is_whole(*slab));
+    EXPECT_EQ(slab->bytes, 100 * kGranule);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_F(TlsfTest, DoesNotJoinSlabsThatTouch) {
+  Tlsf::Chunk* first = tlsf_.add(address(0), 50 * kGranule);
+  Tlsf::Chunk* second = tlsf_.add(address(50), 50 * kGranule);
+  EXPECT_EQ(take(51), nullptr);
+  Tlsf::Chunk* a = take(50);
+  Tlsf::Chunk* b = take(50);
+  tlsf_.put(a);
+  tlsf_.put(b);
+  EXPECT_EQ(take(51), nullptr);
+  EXPECT_TRUE(Tlsf::is_whole(*first));
+  EXPECT_TRUE(Tlsf::is_whole(*second));
+}
+
+TEST_F(TlsfTest, TakesASlabOutAgain) {
+  Tlsf::Chunk* first = tlsf_.add(address(0), 50 * kGranule);
+  tlsf_.add(address(50), 40 * kGranule);
+  tlsf_.remove(first);
+  EXPECT_EQ(take(41), nullptr);
+  EXPECT_EQ(take(40)->data, address(50));
+}
+
+TEST_F(TlsfTest, TakesTheSmallestFreeChunkThatFits) {
+  tlsf_.add(address(0), 5000 * kGranule);
+  std::vector<Tlsf::Chunk*> chunks;
+  for (const std::size_t granules : {900, 300, 40, 310, 700}) {
+    chunks.push_back(take(granules));
+    take(1);
+  }
+  for (Tlsf::Chunk* chunk : chunks) tlsf_.put(chunk);
+  EXPECT_EQ(take(35)->data, address(900 + 1 + 300 + 1));
+  EXPECT_EQ(take(305)->data, address(900 + 1 + 300 + 1 + 40 + 1));  // 310, its own class.
+  EXPECT_EQ(take(299)->data, address(900 + 1));
+  EXPECT_EQ(take(650)->data, address(900 + 1 + 300 + 1 + 40 + 1 + 310 + 1));
+}
+
+TEST_F(TlsfTest, FindsWhatFitsHoweverManyOfItsClassDoNot) {
+  tlsf_.add(address(0), 2'000'000 * kGranule);
+  std::vector<Tlsf::Chunk*> chunks;
+  chunks.push_back(take(1'050));  // The first to be freed is the last of its class's list.
+  take(1);
+  for (int i = 0; i < 100; ++i) {
+    chunks.push_back(take(1'025));  // 1'024 to 1'055 are one class.
+    take(1);
+  }
+  while (take(100'000) != nullptr) {
+  }
+  while (take(1'100) != nullptr) {
+  }
+  while (take(1) != nullptr) {
+  }
+  for (Tlsf::Chunk* chunk : chunks) tlsf_.put(chunk);
+  EXPECT_EQ(take(1'050)->data, address(0));
+  EXPECT_EQ(take(1'050), nullptr);
+}
+
+TEST_F(TlsfTest, LeavesTheHeapAloneOnceItHasMadeItsChunks) {
+  tlsf_.add(address(0), 100'000 * kGranule);
+  std::vector<Tlsf::Chunk*> chunks(10'000);
+  const auto round = [&] {
+    for (Tlsf::Chunk*& chunk : chunks) chunk = take(3);
+    for (Tlsf::Chunk* chunk : chunks) tlsf_.put(chunk);
+  };
+  round();
+  const std::size_t before = heap_calls;
+  round();
+  EXPECT_EQ(heap_calls, before);
+}
+
+// Against a model: a request is refused only if nothing fits, chunks never overlap, and in
+// the end all is whole again.
+TEST_F(TlsfTest, StaysConsistentUnderRandomUse) {
+  constexpr std::size_t kSlab = 20'000;
+  Tlsf::Chunk* slab = tlsf_.add(address(0), kSlab * kGranule);
+  std::mt19937 random(1);
+  std::vector<Tlsf::Chunk*> taken;
+  for (int i = 0; i < 20'000; ++i) {
+    if (random() % 100 < 55 || taken.empty()) {
+      const std::size_t granules = 1 + random() % (random() % 2 == 0 ? 30 : 900);
+      std::size_t longest = 0;
+      std::size_t end = 0;
+      bool free_before = false;
+      for (const Tlsf::Chunk* chunk = slab; chunk != nullptr; chunk = chunk->after) {
+        ASSERT_EQ(chunk->data, address(end));
+        ASSERT_FALSE(chunk->free && free_before) << "neighbours not joined";
+        free_before = chunk->free;
+        end += chunk->bytes / kGranule;
+        if (chunk->free) longest = std::max(longest, chunk->bytes / kGranule);
+      }
+      ASSERT_EQ(end, kSlab);
+      Tlsf::Chunk* chunk = take(granules);
+      ASSERT_EQ(chunk != nullptr, granules <= longest);
+      if (chunk != nullptr) taken.push_back(chunk);
+    } else {
+      std::swap(taken[random() % taken.size()], taken.back());
+      tlsf_.put(taken.back());
+      taken.pop_back();
+    }
+  }
+  for (Tlsf::Chunk* chunk : taken) tlsf_.put(chunk);
+  EXPECT_TRUE(Tlsf::is_whole(*slab));
+}
+
+}  // namespace
+}  // namespace ebb
