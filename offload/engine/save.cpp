@@ -85,7 +85,9 @@ std::unique_ptr<StoredBlock> Engine::Impl::put(std::uintptr_t device, std::size_
     if (auto stored = store_.put(device, bytes, after)) return stored;
     const Fence room = store_.next_room();
     if (room.empty()) return nullptr;
+    device_.set_host_wait({device::StallCause::kHostFull, "engine.room"});
     room.wait();
+    device_.set_host_wait({});
   }
 }
 
