@@ -7,7 +7,11 @@
 namespace ebb::device {
 
 std::uintptr_t DeviceMemory::allocate(std::size_t bytes, Purpose purpose, Stream& stream) {
-  if (const auto address = try_allocate(bytes, purpose, stream)) return *address;
+  auto address = try_allocate(bytes, purpose, stream);
+  while (!address && reclaimer_ != nullptr && reclaimer_->reclaim(bytes)) {
+    address = try_allocate(bytes, purpose, stream);
+  }
+  if (address) return *address;
   const MemoryFigures now = figures();
   std::string used;
   for (std::size_t i = 0; i < kPurposes; ++i) {
