@@ -9,17 +9,21 @@ get_property(headers GLOBAL PROPERTY EBB_PACKAGE_HEADERS)
 if(NOT layers)
   return()
 endif()
-list(TRANSFORM layers REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
 
 # What these headers include, and so what users compile and link with.
 set(public_absl any_invocable core_headers status strings synchronization)
 
-add_library(ebbtide SHARED ${objects})
+add_library(ebbtide SHARED)
 add_library(Ebbtide::ebbtide ALIAS ebbtide)
 target_sources(ebbtide PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
 target_compile_features(ebbtide PUBLIC cxx_std_20)
 list(TRANSFORM public_absl PREPEND absl:: OUTPUT_VARIABLE absl_targets)
 target_link_libraries(ebbtide PUBLIC ${absl_targets} PRIVATE ${layers})
+# All of each layer, not only what another one of them calls.
+list(TRANSFORM layers REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE archives)
+list(JOIN archives "," archives)
+target_link_options(ebbtide PRIVATE LINKER:--whole-archive,${archives},--no-whole-archive)
+set_target_properties(ebbtide PROPERTIES LINKER_LANGUAGE CXX)
 # No promise of a stable ABI before 1.0: each minor version has a name of its own.
 set_target_properties(
   ebbtide PROPERTIES VERSION ${PROJECT_VERSION}

@@ -20,6 +20,7 @@
 #include "runtime/nn/gpt2.h"
 #include "runtime/tensor/launch.h"
 #include "runtime/train/adamw.h"
+#include "runtime/train/schedule.h"
 
 namespace {
 
@@ -124,6 +125,8 @@ void dump(const Folder& folder) {
 
   ordered_json index = describe(model.parameters(), options);
   folder.write("weights.bin", weights(model.parameters()));
+  // What `ebb train` takes by default.
+  const auto schedule = ebb::train::Schedule::over(100, 6e-4);
   std::mt19937 random(1);
   for (int step = 1; step <= kSteps; ++step) {
     const std::string suffix = std::to_string(step) + ".bin";
@@ -136,7 +139,7 @@ void dump(const Folder& folder) {
     ebb::autograd::backward(loss);
     float value = 0;
     ebb::tensor::copy_to_host(loss, &value);
-    const double rate = 1e-3 * step;
+    const double rate = schedule.rate(step - 1);
     index["steps"].push_back(
         {{"loss", value},
          {"learning_rate", rate},
