@@ -1,0 +1,16 @@
+#include "bindings/cli/doctor_command.h"
+
+#include <string>
+#include <vector>
+
+namespace ebb::cli {
+
+int doctor(const Surroundings& surroundings, bool json, std::FILE* out) {
+  const std::vector<Finding> findings = inspect(surroundings);
+  const std::string text = json ? to_json(findings).dump(2) + "\n" : to_text(findings);
+  std::fputs(text.c_str(), out);
+  std::fflush(out);
+  return 0;
+}
+
+}  // namespace ebb::cli

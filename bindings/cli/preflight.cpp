@@ -1,0 +1,216 @@
+#include "bindings/cli/preflight.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "bindings/cli/budget_search.h"
+#include "bindings/config/sizes.h"
+
+namespace ebb::cli {
+namespace {
+
+using config::CheckpointPolicy;
+using config::format_size;
+using config::OffloadPolicy;
+using config::RunConfig;
+
+// A search tries many budgets: a few steps show what all of them need.
+constexpr std::int64_t kSearchSteps = 4;
+// Address space is all that a dry pool takes, and there are 128 TiB of it.
+constexpr std::size_t kMostDryPool = std::size_t{16} << 40;
+
+RunConfig with_policy(const RunConfig& config, const char* checkpoint,
+                      OffloadPolicy offload) {
+  RunConfig other = config;
+  other.checkpoint = CheckpointPolicy(checkpoint);
+  other.offload = offload;
+  return other;
+}
+
+// Dry runs of one request.
+class Preflight {
+ public:
+  Preflight(const RunConfig& config, const Interrupt& interrupt)
+      : config_(config), interrupt_(interrupt), steps_(dry_steps(config)) {}
+
+  Verdict run();
+
+ private:
+  // Parks whatever the host budget allows, so that the pool is never in the way.
+  DryFigures roomy(const RunConfig& config, std::int64_t steps,
+                   std::optional<std::size_t> limit) const;
+  // With a pool of just what was parked. False if the device's memory does not do.
+  bool clear(const RunConfig& config, std::optional<std::size_t> limit,
+             Clearance& clearance) const;
+  std::optional<std::size_t> smallest(const RunConfig& config, std::size_t fails) const;
+  std::string suggestion(std::size_t budget) const;
+  Refusal refuse(std::size_t budget) const;
+
+  const RunConfig& config_;
+  const Interrupt& interrupt_;
+  const std::int64_t steps_;
+  Without without_;
+  std::size_t state_bytes_ = 0;  // Parameters, gradients, optimizer: no run needs less.
+};
+
+DryFigures Preflight::roomy(const RunConfig& config, std::int64_t steps,
+                            std::optional<std::size_t> limit) const {
+  // Two micro-steps' worth may be parked at once: the last of one and the first of the
+  // next.
+  const std::size_t most = std::min(2 * without_.peak_bytes, kMostDryPool);
+  return dry_run(
+      config,
+      {.steps = steps,
+       .device_limit_bytes = limit,
+       .host_reserve_bytes = std::min(most, config.host_budget_bytes.value_or(most))},
+      interrupt_);
+}
+
+bool Preflight::clear(const RunConfig& config, std::optional<std::size_t> limit,
+                      Clearance& clearance) const {
+  const DryFigures first = roomy(config, steps_, limit);
+  if (!first.fits) return false;
+  const auto parked = static_cast<double>(first.host.peak_requested_bytes);
+  // A pool that is full of holes makes the engine wait: then a little more is taken.
+  for (const double slack : {1.0, 1.02, 1.045}) {
+    const std::size_t reserve = std::min(
+        static_cast<std::size_t>(slack * parked),
+        config.host_budget_bytes.value_or(std::numeric_limits<std::size_t>::max()));
+    DryFigures exact = dry_run(
+        config,
+        {.steps = steps_, .device_limit_bytes = limit, .host_reserve_bytes = reserve},
+        interrupt_);
+    const bool same = exact.fits && exact.step_seconds == first.step_seconds &&
+                      exact.memory.peak_reserved_bytes == first.memory.peak_reserved_bytes;
+    if (!same && slack < 1.04) continue;
+    if (!exact.fits) return false;
+    clearance.without = without_;
+    clearance.device_limit_bytes = exact.memory.peak_reserved_bytes;
+    clearance.host_reserve_bytes = reserve;
+    clearance.figures = std::move(exact);
+    return true;
+  }
+  return false;
+}
+
+std::optional<std::size_t> Preflight::smallest(const RunConfig& config,
+                                               std::size_t fails) const {
+  const std::int64_t steps = std::min(steps_, kSearchSteps);
+  const DryFigures most = roomy(config, steps, std::nullopt);
+  if (!most.fits) return std::nullopt;  // The host's budget is what does not do.
+  const std::size_t enough = most.memory.peak_reserved_bytes;
+  fails = std::min(std::max(fails, state_bytes_), enough - 1);
+  std::size_t budget = smallest_budget(
+      fails, enough, [&](std::size_t bytes) { return roomy(config, steps, bytes).fits; });
+  // All steps, with the pool that the run would have. Seldom more than the few.
+  for (Clearance clearance; !clear(config, budget, clearance);) {
+    if (budget > 2 * enough) return std::nullopt;
+    budget += budget / 200 + 512;
+  }
+  return budget;
+}
+
+// The policy that fits and costs the least time.
+std::string Preflight::suggestion(std::size_t budget) const {
+  static constexpr std::array<std::pair<const char*, OffloadPolicy>, 5> kPolicies{
+      {{"none", OffloadPolicy::kSaved},
+       {"sqrt", OffloadPolicy::kNone},
+       {"every:1", OffloadPolicy::kNone},
+       {"every:1", OffloadPolicy::kInputs},
+       {"every:1", OffloadPolicy::kSaved}}};
+  std::string best;
+  double best_seconds = std::numeric_limits<double>::infinity();
+  for (const auto& [checkpoint, offload] : kPolicies) {
+    const RunConfig other = with_policy(config_, checkpoint, offload);
+    if (other.checkpoint.text() == config_.checkpoint.text() &&
+        offload == config_.offload) {
+      continue;
+    }
+    Clearance clearance;
+    if (!clear(other, budget, clearance)) continue;
+    const double seconds = clearance.figures.step_seconds.value_or(0);
+    if (!best.empty() && seconds >= best_seconds) continue;
+    best = absl::StrCat("--checkpoint ", checkpoint, " --offload ", config::name(offload));
+    best_seconds = seconds;
+  }
+  return best;
+}
+
+Refusal Preflight::refuse(std::size_t budget) const {
+  Refusal refusal;
+  refusal.smallest_device_budget_bytes = smallest(config_, budget);
+  const std::string has = absl::StrCat(
+      format_size(budget), config_.device_budget_bytes
+                               ? " (its device budget)"
+                               : absl::StrCat(" (all that ", config_.device, " has)"));
+  if (!refusal.smallest_device_budget_bytes) {
+    refusal.message =
+        absl::StrCat("the run does not fit ", has, " with a host budget of ",
+                     format_size(config_.host_budget_bytes.value_or(0)),
+                     ", whatever the device has: give it a larger --host-budget");
+    return refusal;
+  }
+  const std::size_t needs = *refusal.smallest_device_budget_bytes;
+  const std::string better = suggestion(budget);
+  refusal.message = absl::StrCat(
+      "the run needs ", format_size(needs), " of device memory and has ", has, ": ",
+      better.empty()
+          ? std::string(
+                "no policy of this release makes it fit, so take a smaller --batch, "
+                "--seq or model, or --device-budget ")
+          : absl::StrCat("it would fit with ", better, ", or with --device-budget "),
+      needs);
+  return refusal;
+}
+
+Verdict Preflight::run() {
+  const RunConfig plain = with_policy(config_, "none", OffloadPolicy::kNone);
+  const DryFigures without = roomy(plain, std::min(steps_, kSearchSteps), std::nullopt);
+  if (!without.fits) {
+    return Refusal{.code = absl::StatusCode::kResourceExhausted,
+                   .message = without.why_not,
+                   .smallest_device_budget_bytes = std::nullopt};
+  }
+  without_ = {.peak_bytes = without.memory.peak_bytes,
+              .step_seconds = without.step_seconds};
+  const BytesByPurpose& peak = without.memory.at_peak;
+  state_bytes_ = peak.total() - peak.activations();
+
+  const std::optional<std::size_t> budget = device_budget_bytes(config_);
+  const std::optional<std::size_t> capacity = config_.profile.capacity_bytes;
+  if (budget && capacity && *budget > *capacity) {
+    return Refusal{.code = absl::StatusCode::kInvalidArgument,
+                   .message = absl::StrCat("the device budget of ", format_size(*budget),
+                                           " is more than ", config_.device,
+                                           " has: ", format_size(*capacity)),
+                   .smallest_device_budget_bytes = std::nullopt};
+  }
+  Clearance clearance;
+  if (clear(config_, budget, clearance)) return clearance;
+  return refuse(budget.value_or(std::numeric_limits<std::size_t>::max()));
+}
+
+}  // namespace
+
+std::optional<std::size_t> device_budget_bytes(const config::RunConfig& config) {
+  return config.device_budget_bytes ? config.device_budget_bytes
+                                    : config.profile.capacity_bytes;
+}
+
+std::int64_t dry_steps(const config::RunConfig& config) {
+  constexpr std::int64_t kOps = 100'000;
+  constexpr std::int64_t kOpsPerLayer = 60;  // All three passes and the optimizer.
+  const std::int64_t ops_per_step =
+      kOpsPerLayer * (config.model.layers + 4) * config.accumulate;
+  return std::min(config.steps, std::max(kSearchSteps, kOps / ops_per_step));
+}
+
+Verdict preflight(const config::RunConfig& config, const Interrupt& interrupt) {
+  return Preflight(config, interrupt).run();
+}
+
+}  // namespace ebb::cli

@@ -1,0 +1,54 @@
+// Answers before the first step whether a run fits, with how much, and what would fit if it
+// does not: by dry runs, whose figures are exact.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "absl/status/status.h"
+
+#include "bindings/cli/dry_run.h"
+#include "bindings/cli/interrupt.h"
+#include "bindings/config/run_config.h"
+
+namespace ebb::cli {
+
+// What the same steps take and need with nothing checkpointed or offloaded, on a device
+// without capacity.
+struct Without {
+  std::size_t peak_bytes = 0;
+  std::optional<double> step_seconds;
+};
+
+// A run that fits.
+struct Clearance {
+  Without without;
+  std::size_t device_limit_bytes = 0;  // What the run reserves: the dry run's peak.
+  std::size_t host_reserve_bytes = 0;  // What it parks at most.
+  DryFigures figures;
+};
+
+// A run that does not.
+struct Refusal {
+  absl::StatusCode code = absl::StatusCode::kResourceExhausted;
+  std::string message;  // One sentence: what it needs, what there is, what would fit.
+  std::optional<std::size_t> smallest_device_budget_bytes;
+};
+
+using Verdict = std::variant<Clearance, Refusal>;
+
+// The budget that holds for the run: what was asked for, else the device's capacity.
+std::optional<std::size_t> device_budget_bytes(const config::RunConfig& config);
+
+// How many steps dry runs of `config` take: all, unless that would take long.
+std::int64_t dry_steps(const config::RunConfig& config);
+
+// A run is cleared if and only if a dry run of it works within its budgets. Deterministic,
+// whether the run itself is dry or not. Throws Error{kCancelled}.
+Verdict preflight(const config::RunConfig& config, const Interrupt& interrupt);
+
+}  // namespace ebb::cli

@@ -1,0 +1,184 @@
+#include "bindings/cli/train_command.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "allocator/error.h"
+#include "allocator/host_limits.h"
+#include "bindings/cli/environment.h"
+#include "bindings/cli/exit_code.h"
+#include "bindings/cli/interrupt.h"
+#include "bindings/cli/learned.h"
+#include "bindings/cli/preflight.h"
+#include "bindings/cli/progress.h"
+#include "bindings/cli/run.h"
+#include "bindings/cli/run_report.h"
+#include "bindings/config/run_config.h"
+#include "bindings/config/sizes.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "offload/report/report.h"
+#include "offload/report/summary.h"
+#include "runtime/io/atomic_file.h"
+#include "runtime/train/text_data.h"
+
+namespace ebb::cli {
+namespace {
+
+void say(std::FILE* file, const std::string& line) {
+  std::fprintf(file, "ebb: %s\n", line.c_str());
+}
+
+std::optional<std::string> environment_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+// What was asked for, read and checked; nothing has been done yet.
+struct Request {
+  Environment environment;
+  config::RunConfig config;
+  train::TextData data;
+};
+
+Request read_request(const config::Settings& flags) {
+  Environment environment = read_environment();
+  config::RunConfig config = config::make_run_config(
+      config::merged(flags, config::environment_settings(environment_variable)),
+      environment.cores);
+  if (config.data.empty()) config.data = shipped_text();
+  auto data = train::TextData::load(config.data, config.seq, config.model.vocabulary);
+  if (!config.report.empty()) io::check_writable(config.report);
+  return {std::move(environment), std::move(config), std::move(data)};
+}
+
+// One request carried out, from the preflight to the report.
+class TrainCommand {
+ public:
+  TrainCommand(Request request, const Output& output)
+      : request_(std::move(request)),
+        output_(output),
+        report_(begin_report(request_.config, request_.environment)) {}
+
+  int run();
+
+ private:
+  const config::RunConfig& config() const { return request_.config; }
+  int refuse(const Refusal& refusal);
+  int carry_out(const Clearance& clearance);
+  void check_machine(const Clearance& clearance) const;
+  std::vector<train::StepResult> take_steps(Run& run);
+  void write_report();
+
+  Request request_;
+  const Output output_;
+  const Interrupt interrupt_;  // Before any other thread.
+  offload::Report report_;
+};
+
+void TrainCommand::write_report() {
+  if (!config().report.empty()) {
+    io::write_atomically(config().report, offload::to_text(report_));
+  }
+}
+
+int TrainCommand::refuse(const Refusal& refusal) {
+  report_.error = {.code = absl::StatusCodeToString(refusal.code),
+                   .message = refusal.message,
+                   .smallest_device_budget_bytes = refusal.smallest_device_budget_bytes};
+  say(output_.err, refusal.message);
+  write_report();
+  return kFailed;
+}
+
+// A simulated device's memory is this machine's, so it must be there.
+void TrainCommand::check_machine(const Clearance& clearance) const {
+  std::size_t bytes = clearance.device_limit_bytes + clearance.host_reserve_bytes;
+  if (config().verify_gradients) bytes += clearance.without.peak_bytes;
+  read_host_limits().check_room(bytes);
+}
+
+std::vector<train::StepResult> TrainCommand::take_steps(Run& run) {
+  std::vector<train::StepResult> steps;
+  Progress progress(output_.err, isatty(fileno(output_.err)) != 0, config().steps);
+  for (std::int64_t step = 0; step < config().steps; ++step) {
+    interrupt_.check("in training");
+    steps.push_back(run.step());
+    if (!config().dry) progress.update(step + 1, steps.back().loss);
+  }
+  return steps;
+}
+
+int TrainCommand::carry_out(const Clearance& clearance) {
+  const bool dry = config().dry;
+  if (!dry) check_machine(clearance);
+  Run run(config(),
+          {.dry = dry,
+           .device_limit_bytes = clearance.device_limit_bytes,
+           .host_reserve_bytes = clearance.host_reserve_bytes,
+           .record = true},
+          dry ? nullptr : &request_.data);
+  const std::vector<train::StepResult> steps = take_steps(run);
+  fill_report(report_, run, steps, clearance.without);
+  if (const std::string wrong = what_went_wrong(run); !wrong.empty()) {
+    return refuse({.code = absl::StatusCode::kInternal,
+                   .message = wrong,
+                   .smallest_device_budget_bytes = {}});
+  }
+  write_report();
+  std::string result;
+  if (config().json) {
+    result = offload::to_text(report_);
+  } else {
+    if (!dry) result = to_text(look_at_learned(run.model(), request_.data, config()));
+    result += offload::summary(report_);
+  }
+  std::fputs(result.c_str(), output_.out);
+  std::fflush(output_.out);
+  return kSuccess;
+}
+
+int TrainCommand::run() {
+  try {
+    set_cpu_threads(config().threads);
+    for (const std::string& note : config().notes()) say(output_.err, note);
+    const Verdict verdict = preflight(config(), interrupt_);
+    if (const auto* refusal = std::get_if<Refusal>(&verdict)) return refuse(*refusal);
+    return carry_out(std::get<Clearance>(verdict));
+  } catch (const Error& error) {
+    return refuse({.code = error.code(),
+                   .message = error.what(),
+                   .smallest_device_budget_bytes = {}});
+  } catch (const std::exception& error) {
+    return refuse({.code = absl::StatusCode::kInternal,
+                   .message = error.what(),
+                   .smallest_device_budget_bytes = {}});
+  }
+}
+
+}  // namespace
+
+int train(const config::Settings& flags, const Output& output) {
+  std::optional<Request> request;
+  try {
+    request = read_request(flags);
+  } catch (const Error& error) {
+    say(output.err, error.what());
+    return error.code() == absl::StatusCode::kInvalidArgument ? kWrongRequest : kFailed;
+  }
+  try {
+    return TrainCommand(std::move(*request), output).run();
+  } catch (const std::exception& error) {  // The report could not be written.
+    say(output.err, error.what());
+    return kFailed;
+  }
+}
+
+}  // namespace ebb::cli

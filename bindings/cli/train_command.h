@@ -1,0 +1,22 @@
+// `ebb train`.
+
+#pragma once
+
+#include <cstdio>
+
+#include "bindings/config/settings.h"
+
+namespace ebb::cli {
+
+// Where a command writes: results, and what goes on meanwhile.
+struct Output {
+  std::FILE* out;
+  std::FILE* err;
+};
+
+// Trains as `flags` and the environment ask, and returns the exit code (exit_code.h). A
+// wrong request, a refusal and a failure are one sentence on `output.err`; the last two are
+// in the report as well, if one was asked for. Throws nothing of its own.
+int train(const config::Settings& flags, const Output& output);
+
+}  // namespace ebb::cli
