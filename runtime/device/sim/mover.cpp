@@ -43,9 +43,11 @@ void Mover::step(Source stream) {
       break;
     case Kind::kWait:
       adopt(stream, here.ticket, work.point);
+      (void)runner_.run(here, work, true);
       break;
     case Kind::kSignal:
       adopt(work.point.source, work.point.ticket, here);
+      (void)runner_.run(here, work, true);
       advance(work.point.source, work.point.ticket);
       break;
     case Kind::kOp:

@@ -48,7 +48,8 @@ class Mover {
   class Runner {
    public:
     virtual ~Runner() = default;
-    // Runs an op, a copy or a callback. `skip`: its stream has failed, so do not.
+    // Runs an op, a copy or a callback; `skip`: its stream has failed, so do not. Hears of
+    // waits and signals when they have their turn.
     virtual absl::Status run(Point here, Work& work, bool skip) = 0;
   };
 

@@ -91,6 +91,7 @@ void SimCore::run_callback(Point here, double time) {
 
 // The mover's part: what really runs.
 absl::Status SimCore::run(Point here, Mover::Work& work, bool skip) {
+  if (work.kind == Mover::Kind::kWait || work.kind == Mover::Kind::kSignal) return {};
   if (work.kind == Mover::Kind::kCallBack) {
     run_callback(here, 0);
     return {};
