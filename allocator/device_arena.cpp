@@ -78,37 +78,26 @@ void DeviceArena::free(std::uintptr_t address, const Fence& last_use) noexcept {
 
 DeviceArena::Stats DeviceArena::stats() const noexcept { return stats_; }
 
-// Best fit by the size of the hole, because that is what a piece taken from it breaks up;
-// in the hole, the smallest row of regions that are all in order.
+// First fit, lowest address first: what stays longest gathers at the bottom. Over
+// training's steps (tests/allocator/training_shape_test.cpp, and variations of it) this
+// reserved 0 to 7 % more than its peak, where best fit reserved 10 to 13 % more.
 std::optional<DeviceArena::Place> DeviceArena::find_ordered(
     std::size_t bytes, StreamId stream) const noexcept {
-  const auto holes = regions_.holes();
-  for (auto hole = std::lower_bound(holes.begin(), holes.end(),
-                                    RegionMap::Hole{bytes, 0, RegionMap::kNone});
-       hole != holes.end(); ++hole) {
-    Place best;
-    std::size_t best_bytes = 0;
-    Index row = RegionMap::kNone;
+  for (const RegionMap::Hole& hole : regions_.holes()) {
+    if (hole.bytes < bytes) continue;
+    Index row = RegionMap::kNone;  // The regions from here to `next` are in order.
     std::size_t row_bytes = 0;
-    const auto end_row = [&] {
-      if (row_bytes >= bytes && (best_bytes == 0 || row_bytes < best_bytes)) {
-        best = {row, regions_[row].offset};
-        best_bytes = row_bytes;
-      }
-      row = RegionMap::kNone;
-      row_bytes = 0;
-    };
-    for (Index next = hole->first; next != RegionMap::kNone && !regions_[next].lent;
+    for (Index next = hole.first; next != RegionMap::kNone && !regions_[next].lent;
          next = regions_[next].after) {
-      if (is_ordered(regions_[next].last_use, stream)) {
-        if (row == RegionMap::kNone) row = next;
-        row_bytes += regions_[next].bytes;
-      } else {
-        end_row();
+      if (!is_ordered(regions_[next].last_use, stream)) {
+        row = RegionMap::kNone;
+        row_bytes = 0;
+        continue;
       }
+      if (row == RegionMap::kNone) row = next;
+      row_bytes += regions_[next].bytes;
+      if (row_bytes >= bytes) return Place{row, regions_[row].offset};
     }
-    end_row();
-    if (best_bytes > 0) return best;
   }
   return std::nullopt;
 }

@@ -35,7 +35,7 @@ class PinnedPool::Impl {
   void reserve(std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   std::size_t trim() noexcept ABSL_LOCKS_EXCLUDED(mutex_);
   Block allocate(std::size_t bytes, Purpose purpose) ABSL_LOCKS_EXCLUDED(mutex_);
-  void give_back(Chunk* chunk, Fence last_use) noexcept ABSL_LOCKS_EXCLUDED(mutex_);
+  void give_back(Chunk* chunk, Fence&& last_use) noexcept ABSL_LOCKS_EXCLUDED(mutex_);
   Fence oldest_retired() const ABSL_LOCKS_EXCLUDED(mutex_);
   void collect() noexcept ABSL_LOCKS_EXCLUDED(mutex_);
   Stats stats() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -199,7 +199,7 @@ PinnedPool::Block PinnedPool::Impl::allocate(std::size_t bytes, Purpose purpose)
   return {*this, chunk, chunk->data, bytes};
 }
 
-void PinnedPool::Impl::give_back(Chunk* chunk, Fence last_use) noexcept {
+void PinnedPool::Impl::give_back(Chunk* chunk, Fence&& last_use) noexcept {
   const bool done = last_use.done();
   absl::MutexLock lock(&mutex_);
   stats_.lent_bytes -= chunk->bytes;
@@ -277,9 +277,10 @@ PinnedPool::Stats PinnedPool::stats() const { return impl_->stats(); }
 
 void PinnedPool::Block::release(Fence last_use) noexcept {
   if (pool_ == nullptr) return;
-  std::exchange(pool_, nullptr)
-      ->give_back(static_cast<Tlsf::Chunk*>(chunk_), std::move(last_use));
-  *this = {};
+  pool_->give_back(static_cast<Tlsf::Chunk*>(chunk_), std::move(last_use));
+  pool_ = nullptr;
+  data_ = nullptr;
+  bytes_ = 0;
 }
 
 }  // namespace ebb

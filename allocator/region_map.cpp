@@ -47,18 +47,11 @@ RegionMap::Index RegionMap::append(std::size_t bytes) noexcept {
 
 RegionMap::Index RegionMap::lend(Index first, std::size_t bytes,
                                  const Fence& prior) noexcept {
-  Index hole = first;
-  while (is_free(regions_[hole].before)) hole = regions_[hole].before;
-  const Index hole_last = regions_[hole].hole_last;
-  const std::size_t hole_bytes = regions_[hole].hole_bytes;
-  const Index left_last = regions_[first].before;
-  const std::size_t left_bytes = regions_[first].offset - regions_[hole].offset;
-  remove_hole(hole);
-
-  const Index lent = make(regions_[first].offset, bytes);
+  const std::size_t offset = regions_[first].offset;
+  const Index lent = make(offset, bytes);
   regions_[lent].lent = true;
   regions_[lent].last_use = prior;
-  link(left_last, lent, first);
+  link(regions_[first].before, lent, first);
 
   std::size_t missing = bytes;
   Index next = first;
@@ -73,9 +66,17 @@ RegionMap::Index RegionMap::lend(Index first, std::size_t bytes,
     regions_[next].bytes -= missing;
   }
 
-  if (left_bytes > 0) add_hole(hole, left_last, left_bytes);
-  const std::size_t right_bytes = hole_bytes - left_bytes - bytes;
-  if (right_bytes > 0) add_hole(next, hole_last, right_bytes);
+  // What is left of the hole, on either side.
+  const auto hole = hole_above(offset);
+  const Hole right{offset + bytes, hole->offset + hole->bytes - offset - bytes, next};
+  hole->bytes = offset - hole->offset;
+  if (hole->bytes == 0 && right.bytes == 0) {
+    holes_.erase(hole);
+  } else if (hole->bytes == 0) {
+    *hole = right;
+  } else if (right.bytes > 0) {
+    holes_.insert(hole + 1, right);
+  }
   return lent;
 }
 
@@ -155,44 +156,34 @@ bool RegionMap::merge_with_next(Index region) noexcept {
   regions_[region].last_use.add(regions_[next].last_use);
   regions_[region].bytes += regions_[next].bytes;
   regions_[region].freed = std::max(regions_[region].freed, regions_[next].freed);
-  if (!is_free(regions_[next].after)) {  // It was the last of their hole.
-    regions_[region].hole_first = regions_[next].hole_first;
-    regions_[regions_[next].hole_first].hole_last = region;
-  }
   drop(next);
   return true;
 }
 
-void RegionMap::add_hole(Index first, Index last, std::size_t bytes) noexcept {
-  regions_[first].hole_bytes = bytes;
-  regions_[first].hole_last = last;
-  regions_[last].hole_first = first;
-  const Hole hole{bytes, regions_[first].offset, first};
-  holes_.insert(std::lower_bound(holes_.begin(), holes_.end(), hole), hole);
-}
-
-void RegionMap::remove_hole(Index first) noexcept {
-  const Hole hole{regions_[first].hole_bytes, regions_[first].offset, first};
-  holes_.erase(std::lower_bound(holes_.begin(), holes_.end(), hole));
-}
-
 // Makes one hole of the free region and the holes beside it.
 void RegionMap::join_hole(Index region) noexcept {
-  Index first = region;
-  Index last = region;
-  std::size_t bytes = regions_[region].bytes;
-  if (is_free(regions_[region].before)) {
-    first = regions_[regions_[region].before].hole_first;
-    bytes += regions_[first].hole_bytes;
-    remove_hole(first);
+  const Region& mine = regions_[region];
+  const auto next = hole_above(mine.offset);
+  const bool left = is_free(mine.before);
+  const bool right = is_free(mine.after);
+  if (left) {
+    const auto hole = next - 1;
+    hole->bytes += mine.bytes;
+    if (right) {
+      hole->bytes += next->bytes;
+      holes_.erase(next);
+    }
+  } else if (right) {
+    *next = {mine.offset, mine.bytes + next->bytes, region};
+  } else {
+    holes_.insert(next, {mine.offset, mine.bytes, region});
   }
-  if (is_free(regions_[region].after)) {
-    const Index right = regions_[region].after;
-    last = regions_[right].hole_last;
-    bytes += regions_[right].hole_bytes;
-    remove_hole(right);
-  }
-  add_hole(first, last, bytes);
+}
+
+std::vector<RegionMap::Hole>::iterator RegionMap::hole_above(std::size_t offset) noexcept {
+  return std::partition_point(holes_.begin(), holes_.end(), [offset](const Hole& hole) {
+    return hole.offset + hole.bytes <= offset;
+  });
 }
 
 }  // namespace ebb

@@ -2,7 +2,7 @@
 //
 // Mechanism only: who gets which region is the arena's to choose. A free region keeps the
 // fence of the work that may still use it. A maximal row of adjacent free regions is a
-// hole; holes are indexed by size. Neighbours in a hole are merged where that loses
+// hole; holes are listed by address. Neighbours in a hole are merged where that loses
 // nothing: both are done, or all their events are of one source, of which the later ticket
 // covers both.
 
@@ -38,19 +38,12 @@ class RegionMap {
     Index older = kNone;  // The free regions that have a fence, by age.
     Index newer = kNone;
     bool queued = false;
-    std::size_t hole_bytes = 0;  // Of the first region of a hole.
-    Index hole_last = kNone;     // Of the first region of a hole.
-    Index hole_first = kNone;    // Of the last region of a hole.
   };
 
   struct Hole {
-    std::size_t bytes;
     std::size_t offset;
+    std::size_t bytes;
     Index first;
-
-    friend bool operator<(const Hole& a, const Hole& b) {
-      return a.bytes != b.bytes ? a.bytes < b.bytes : a.offset < b.offset;
-    }
   };
 
   const Region& operator[](Index region) const { return regions_[region]; }
@@ -58,7 +51,7 @@ class RegionMap {
   std::size_t end() const noexcept { return end_; }  // The high-water mark.
   Index tail() const noexcept { return tail_; }      // The region that ends there, if any.
 
-  // Smallest first, then lowest first. Valid until the next change.
+  // Lowest first. Valid until the next change.
   std::span<const Hole> holes() const noexcept { return holes_; }
 
   // Makes sure that the next append() and lend() allocate nothing.
@@ -89,13 +82,13 @@ class RegionMap {
   }
   Index merge_around(Index region) noexcept;
   bool merge_with_next(Index region) noexcept;
-  void add_hole(Index first, Index last, std::size_t bytes) noexcept;
-  void remove_hole(Index first) noexcept;
   void join_hole(Index region) noexcept;
+  // The first hole that ends above `offset`.
+  std::vector<Hole>::iterator hole_above(std::size_t offset) noexcept;
 
   std::vector<Region> regions_;
   std::vector<Index> spare_;  // The unused ones of regions_.
-  std::vector<Hole> holes_;   // Sorted. Its capacity is that of regions_.
+  std::vector<Hole> holes_;   // Lowest first. Its capacity is that of regions_.
   std::size_t end_ = 0;
   Index tail_ = kNone;
   Index oldest_ = kNone;

@@ -126,18 +126,18 @@ TEST_F(DeviceArenaTest, NeedsEveryEventOfAFenceInOrder) {
   EXPECT_NE(allocate(4), a);
 }
 
-TEST_F(DeviceArenaTest, TakesTheSmallestHoleThatFitsAndTheLowestOfThose) {
+TEST_F(DeviceArenaTest, TakesTheLowestHoleThatFits) {
   std::vector<std::uintptr_t> holes;
   for (const std::size_t granules : {6, 4, 9, 4, 2}) {
     holes.push_back(allocate(granules));
     allocate(1);
   }
   for (const std::uintptr_t hole : holes) free(hole, compute_.at(1));
-  EXPECT_EQ(allocate(3), holes[1]);
-  EXPECT_EQ(allocate(3), holes[3]);
-  EXPECT_EQ(allocate(2), holes[4]);
   EXPECT_EQ(allocate(7), holes[2]);
-  EXPECT_EQ(allocate(1), holes[1] + 3);
+  EXPECT_EQ(allocate(3), holes[0]);
+  EXPECT_EQ(allocate(4), holes[1]);
+  EXPECT_EQ(allocate(3), holes[0] + 3);
+  EXPECT_EQ(allocate(1), holes[2] + 7);
 }
 
 TEST_F(DeviceArenaTest, SpansNeighboursWithDifferentFences) {

@@ -49,11 +49,10 @@ class RegionMapTest : public ::testing::Test {
       ASSERT_GT(region.bytes, 0U);
       end += region.bytes;
       if (!region.lent && in_hole) expected.back().bytes += region.bytes;
-      if (!region.lent && !in_hole) expected.push_back({region.bytes, region.offset, 0});
+      if (!region.lent && !in_hole) expected.push_back({region.offset, region.bytes, 0});
       in_hole = !region.lent;
     }
     ASSERT_EQ(end, map_.end());
-    std::sort(expected.begin(), expected.end());
     ASSERT_EQ(map_.holes().size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
       ASSERT_EQ(map_.holes()[i].bytes, expected[i].bytes);
