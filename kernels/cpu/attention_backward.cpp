@@ -1,71 +1,149 @@
-#include <algorithm>
-#include <cmath>
-
+#include "kernels/cpu/attention_tiles.h"
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
 
 namespace ebb::cpu::EBB_ISA {
+namespace {
+
+// A worker's memory, in floats. Tiles are [key][query].
+struct Scratch {
+  Scratch(float* memory, const AttentionShape& s)
+      : probabilities(memory),
+        gradients(probabilities + kTile * kTile),
+        factors(gradients + kTile * kTile),
+        log_sum_exp(factors + kTile * kTile),
+        delta(log_sum_exp + kTile),
+        queries(delta + kTile),
+        dout(queries + kTile * s.head_size) {}
+
+  static std::int64_t floats(const AttentionShape& s) {
+    return 3 * kTile * kTile + 2 * kTile + 2 * kTile * s.head_size;
+  }
+
+  float* probabilities;
+  float* gradients;  // Of the probabilities, then of the scores.
+  float* factors;    // Of dropout.
+  float* log_sum_exp;
+  float* delta;    // dout . out, for each query.
+  float* queries;  // [column][query], scaled.
+  float* dout;     // [column][query].
+};
+
+// What one sample's head, or its gradient, is read from and written to.
+struct Head {
+  const float* qkv;  // The sample's first token.
+  const float* out;  // And that of its outputs, at the head's first column.
+  const float* dout;
+  const float* log_sum_exp;
+  float* dqkv;
+};
+
+float dot(std::int64_t count, const float* a, const float* b) {
+  return sum_terms(count, [=](auto access, std::int64_t i) {
+    return access.load(a + i) * access.load(b + i);
+  });
+}
+
+// From scores and the gradients of the dropped probabilities: the gradients of the scores,
+// less the softmax scale, and the dropped probabilities.
+void tile_gradients(std::int64_t keys, bool drop, const Scratch& w) {
+  for (std::int64_t q = 0; q < kTile; q += kLanes) {
+    const Vector log_sum_exp = load(w.log_sum_exp + q);
+    const Vector delta = load(w.delta + q);
+    for (std::int64_t i = q; i < keys * kTile; i += kTile) {
+      const Vector p = exp(load(w.probabilities + i) - log_sum_exp);
+      const Vector factor = drop ? load(w.factors + i) : broadcast(1.0F);
+      store(w.probabilities + i, p * factor);
+      store(w.gradients + i, p * (load(w.gradients + i) * factor - delta));
+    }
+  }
+}
+
+// The queries [place.query, + queries) of one head: their gradients, and what they add to
+// those of keys and values.
+void backward_tile(const AttentionShape& s, const Dropout& dropout, TilePlace place,
+                   std::int64_t queries, const Head& head, const Scratch& w) {
+  const AttentionLayout at(s);
+  const std::int64_t d = s.head_size;
+  const std::int64_t kv = place.head / at.group * d;
+  const float* q_rows = head.qkv + place.query * at.row + place.head * d;
+  float* dq_rows = head.dqkv + place.query * at.row + place.head * d;
+  const float* out = head.out + place.query * at.out_row;
+  const float* dout = head.dout + place.query * at.out_row;
+  pack_transposed(queries, d, q_rows, at.row, at.scale, w.queries);
+  pack_transposed(queries, d, dout, at.out_row, 1.0F, w.dout);
+  for (std::int64_t q = 0; q < kTile; ++q) {
+    const bool there = q < queries;
+    w.log_sum_exp[q] = there ? head.log_sum_exp[place.query + q] : 0.0F;
+    w.delta[q] = there ? dot(d, out + q * at.out_row, dout + q * at.out_row) : 0.0F;
+  }
+  const bool drop = drop_threshold(dropout.probability) > 0;
+  const std::int64_t end = s.causal ? place.query + queries : s.seq;
+  for (place.key = 0; place.key < end; place.key += kTile) {
+    const std::int64_t keys = end - place.key < kTile ? end - place.key : kTile;
+    const float* tokens = head.qkv + place.key * at.row;
+    float* d_tokens = head.dqkv + place.key * at.row;
+    tile_product(keys, kTile, d, {tokens + at.keys + kv, at.row, 1}, w.queries, kTile,
+                 w.probabilities, kTile, false);
+    if (s.causal && place.key + keys > place.query) {
+      mask_future(keys, place.key - place.query, w.probabilities);
+    }
+    tile_product(keys, kTile, d, {tokens + at.values + kv, at.row, 1}, w.dout, kTile,
+                 w.gradients, kTile, false);
+    if (drop) dropout_factors(s, dropout, place, queries, keys, w.factors);
+    tile_gradients(keys, drop, w);
+    tile_product(keys, d, queries, {w.probabilities, kTile, 1}, dout, at.out_row,
+                 d_tokens + at.values + kv, at.row, true);
+    for (std::int64_t i = 0; i < keys * kTile; i += kLanes) {
+      store(w.gradients + i, load(w.gradients + i) * at.scale);
+    }
+    tile_product(keys, d, queries, {w.gradients, kTile, 1}, q_rows, at.row,
+                 d_tokens + at.keys + kv, at.row, true);
+    tile_product(queries, d, keys, {w.gradients, 1, kTile}, tokens + at.keys + kv, at.row,
+                 dq_rows, at.row, place.key > 0);
+  }
+}
+
+}  // namespace
 
 std::size_t attention_backward_workspace(const AttentionShape& s) {
   require_attention(s, "attention_backward");
-  return 0;
+  return static_cast<std::size_t>(cpu_threads() * Scratch::floats(s)) * sizeof(float);
 }
 
 void attention_backward(const AttentionShape& s, const Dropout& dropout, const void* qkv,
                         const void* out, const float* log_sum_exp, const void* dout,
-                        void* dqkv, Workspace /*workspace*/, NativeQueue /*queue*/) {
-  require_attention(s, "attention_backward");
+                        void* dqkv, Workspace workspace, NativeQueue /*queue*/) {
+  require_workspace(workspace, attention_backward_workspace(s), "attention_backward");
   require_probability(dropout.probability, "attention_backward");
-  const std::int64_t d = s.head_size;
-  const std::int64_t row = (s.heads + 2 * s.kv_heads) * d;
-  const std::int64_t group = s.heads / s.kv_heads;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(d));
-  const std::uint32_t threshold = drop_threshold(dropout.probability);
-  const float keep = 1.0F / (1.0F - dropout.probability);
-  parallel_for(s.batch * s.kv_heads, [&](std::int64_t index) {
-    const std::int64_t b = index / s.kv_heads;
-    const std::int64_t kv = index % s.kv_heads;
-    const float* base = static_cast<const float*>(qkv) + b * s.seq * row;
-    float* d_base = static_cast<float*>(dqkv) + b * s.seq * row;
-    const std::int64_t k_at = (s.heads + kv) * d;
-    const std::int64_t v_at = (s.heads + s.kv_heads + kv) * d;
-    for (std::int64_t j = 0; j < s.seq; ++j) {
-      std::fill(d_base + j * row + k_at, d_base + j * row + k_at + d, 0.0F);
-      std::fill(d_base + j * row + v_at, d_base + j * row + v_at + d, 0.0F);
+  const AttentionLayout at(s);
+  // A task owns a key head, and with it every sum that several queries add to.
+  parallel_tasks(s.batch * s.kv_heads, [&](std::int64_t task, int worker) {
+    const Scratch scratch(static_cast<float*>(workspace.data) + worker * Scratch::floats(s),
+                          s);
+    const std::int64_t sample = task / s.kv_heads;
+    const std::int64_t kv = task % s.kv_heads;
+    float* d_base = static_cast<float*>(dqkv) + sample * s.seq * at.row;
+    const std::size_t bytes = static_cast<std::size_t>(s.head_size) * sizeof(float);
+    for (std::int64_t token = 0; token < s.seq; ++token) {
+      float* row = d_base + token * at.row + kv * s.head_size;
+      std::memset(row + at.keys, 0, bytes);
+      std::memset(row + at.values, 0, bytes);
     }
-    for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-      for (std::int64_t i = 0; i < s.seq; ++i) {
-        const std::int64_t o_at = ((b * s.seq + i) * s.heads + h) * d;
-        const float* o = static_cast<const float*>(out) + o_at;
-        const float* d_o = static_cast<const float*>(dout) + o_at;
-        const float* q = base + i * row + h * d;
-        float* d_q = d_base + i * row + h * d;
-        const float lse = log_sum_exp[(b * s.heads + h) * s.seq + i];
-        float delta = 0;
-        for (std::int64_t c = 0; c < d; ++c) delta += o[c] * d_o[c];
-        std::fill(d_q, d_q + d, 0.0F);
-        const std::int64_t keys = s.causal ? i + 1 : s.seq;
-        for (std::int64_t j = 0; j < keys; ++j) {
-          const float* k = base + j * row + k_at;
-          const float* v = base + j * row + v_at;
-          float dot = 0;
-          float d_p = 0;
-          for (std::int64_t c = 0; c < d; ++c) dot += q[c] * k[c];
-          for (std::int64_t c = 0; c < d; ++c) d_p += d_o[c] * v[c];
-          const float p = std::exp(dot * scale - lse);
-          const auto element = static_cast<std::uint64_t>((h * s.seq + i) * s.seq + j);
-          const bool dropped =
-              threshold > 0 && random_block(dropout.key, static_cast<std::uint64_t>(b),
-                                            element / 4)[element % 4] < threshold;
-          const float mask = dropped ? 0.0F : keep;
-          const float d_s = p * (d_p * mask - delta) * scale;
-          float* d_k = d_base + j * row + k_at;
-          float* d_v = d_base + j * row + v_at;
-          for (std::int64_t c = 0; c < d; ++c) d_v[c] += p * mask * d_o[c];
-          for (std::int64_t c = 0; c < d; ++c) d_q[c] += d_s * k[c];
-          for (std::int64_t c = 0; c < d; ++c) d_k[c] += d_s * q[c];
-        }
+    for (std::int64_t h = kv * at.group; h < (kv + 1) * at.group; ++h) {
+      const std::int64_t outputs = sample * s.seq * at.out_row + h * s.head_size;
+      const Head head = {
+          .qkv = static_cast<const float*>(qkv) + sample * s.seq * at.row,
+          .out = static_cast<const float*>(out) + outputs,
+          .dout = static_cast<const float*>(dout) + outputs,
+          .log_sum_exp = log_sum_exp + (sample * s.heads + h) * s.seq,
+          .dqkv = d_base,
+      };
+      for (std::int64_t query = 0; query < s.seq; query += kTile) {
+        backward_tile(s, dropout, {.sample = sample, .head = h, .query = query, .key = 0},
+                      s.seq - query < kTile ? s.seq - query : kTile, head, scratch);
       }
     }
   });

@@ -1,15 +1,114 @@
-#include <algorithm>
-#include <cmath>
-
+#include "kernels/cpu/attention_tiles.h"
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
 
 namespace ebb::cpu::EBB_ISA {
+namespace {
+
+// A worker's memory, in floats.
+struct Scratch {
+  explicit Scratch(float* memory)
+      : scores(memory),
+        factors(scores + kTile * kTile),
+        highest(factors + kTile * kTile),
+        total(highest + kTile),
+        shrink(total + kTile),
+        queries(shrink + kTile) {}
+
+  static std::int64_t floats(const AttentionShape& s) {
+    return 2 * kTile * kTile + 3 * kTile + kTile * s.head_size;
+  }
+
+  float* scores;   // [key][query]; then the probabilities, not yet divided by `total`.
+  float* factors;  // Of dropout.
+  float* highest;  // Of the scores so far, for each query.
+  float* total;    // Of e^(score - highest).
+  float* shrink;   // e^(highest before - highest now).
+  float* queries;  // [column][query], scaled.
+};
+
+// Takes the scores of a tile into `highest` and `total`, and makes them e^(score -
+// highest).
+void soften(std::int64_t keys, const Scratch& w) {
+  for (std::int64_t q = 0; q < kTile; q += kLanes) {
+    const Vector before = load(w.highest + q);
+    Vector highest = before;
+    for (std::int64_t key = 0; key < keys; ++key) {
+      highest = max(highest, load(w.scores + key * kTile + q));
+    }
+    Vector total{};
+    for (std::int64_t key = 0; key < keys; ++key) {
+      float* score = w.scores + key * kTile + q;
+      const Vector e = exp(load(score) - highest);
+      total += e;
+      store(score, e);
+    }
+    const Vector shrink = exp(before - highest);
+    store(w.shrink + q, shrink);
+    store(w.total + q, load(w.total + q) * shrink + total);
+    store(w.highest + q, highest);
+  }
+}
+
+void multiply_tile(std::int64_t keys, const float* factors, float* scores) {
+  for (std::int64_t i = 0; i < keys * kTile; i += kLanes) {
+    store(scores + i, load(scores + i) * load(factors + i));
+  }
+}
+
+void scale_row(std::int64_t columns, float by, float* row) {
+  for_vectors(columns, [=](auto access, std::int64_t i) {
+    access.store(row + i, access.load(row + i) * by);
+  });
+}
+
+// The queries [place.query, + queries) of one head against all keys that they see.
+void forward_tile(const AttentionShape& s, const Dropout& dropout, TilePlace place,
+                  std::int64_t queries, const float* qkv, float* out, float* log_sum_exp,
+                  const Scratch& w) {
+  const AttentionLayout at(s);
+  const std::int64_t d = s.head_size;
+  const float* base = qkv + place.sample * s.seq * at.row;
+  const std::int64_t kv = place.head / at.group * d;
+  pack_transposed(queries, d, base + place.query * at.row + place.head * d, at.row,
+                  at.scale, w.queries);
+  for (std::int64_t q = 0; q < kTile; ++q) {
+    w.highest[q] = -__builtin_inff();
+    w.total[q] = 0;
+  }
+  const std::int64_t end = s.causal ? place.query + queries : s.seq;
+  for (place.key = 0; place.key < end; place.key += kTile) {
+    const std::int64_t keys = end - place.key < kTile ? end - place.key : kTile;
+    const float* tokens = base + place.key * at.row;
+    tile_product(keys, kTile, d, {tokens + at.keys + kv, at.row, 1}, w.queries, kTile,
+                 w.scores, kTile, false);
+    if (s.causal && place.key + keys > place.query) {
+      mask_future(keys, place.key - place.query, w.scores);
+    }
+    soften(keys, w);
+    if (drop_threshold(dropout.probability) > 0) {
+      dropout_factors(s, dropout, place, queries, keys, w.factors);
+      multiply_tile(keys, w.factors, w.scores);
+    }
+    for (std::int64_t q = 0; q < queries && place.key > 0; ++q) {
+      scale_row(d, w.shrink[q], out + q * at.out_row);
+    }
+    tile_product(queries, d, keys, {w.scores, 1, kTile}, tokens + at.values + kv, at.row,
+                 out, at.out_row, place.key > 0);
+  }
+  for (std::int64_t q = 0; q < queries; ++q) {
+    scale_row(d, 1.0F / w.total[q], out + q * at.out_row);
+    log_sum_exp[q] = w.highest[q] + __builtin_logf(w.total[q]);
+  }
+}
+
+}  // namespace
 
 std::size_t attention_forward_workspace(const AttentionShape& s) {
   require_attention(s, "attention_forward");
-  return static_cast<std::size_t>(s.batch * s.heads * s.seq) * sizeof(float);
+  return static_cast<std::size_t>(cpu_threads() * Scratch::floats(s)) * sizeof(float);
 }
 
 void attention_forward(const AttentionShape& s, const Dropout& dropout, const void* qkv,
@@ -17,45 +116,21 @@ void attention_forward(const AttentionShape& s, const Dropout& dropout, const vo
                        NativeQueue /*queue*/) {
   require_workspace(workspace, attention_forward_workspace(s), "attention_forward");
   require_probability(dropout.probability, "attention_forward");
-  const std::int64_t d = s.head_size;
-  const std::int64_t row = (s.heads + 2 * s.kv_heads) * d;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(d));
-  const std::uint32_t threshold = drop_threshold(dropout.probability);
-  const float keep = 1.0F / (1.0F - dropout.probability);
-  parallel_for(s.batch * s.heads, [&](std::int64_t index) {
-    const std::int64_t b = index / s.heads;
-    const std::int64_t h = index % s.heads;
-    const std::int64_t kv = h / (s.heads / s.kv_heads);
-    const float* base = static_cast<const float*>(qkv) + b * s.seq * row;
-    const float* k = base + (s.heads + kv) * d;
-    const float* v = base + (s.heads + s.kv_heads + kv) * d;
-    float* p = static_cast<float*>(workspace.data) + index * s.seq;
-    for (std::int64_t i = 0; i < s.seq; ++i) {
-      const float* q = base + i * row + h * d;
-      float* o = static_cast<float*>(out) + ((b * s.seq + i) * s.heads + h) * d;
-      const std::int64_t keys = s.causal ? i + 1 : s.seq;
-      float highest = -INFINITY;
-      for (std::int64_t j = 0; j < keys; ++j) {
-        float dot = 0;
-        for (std::int64_t c = 0; c < d; ++c) dot += q[c] * k[j * row + c];
-        p[j] = dot * scale;
-        highest = std::max(highest, p[j]);
-      }
-      float total = 0;
-      for (std::int64_t j = 0; j < keys; ++j) total += std::exp(p[j] - highest);
-      const float lse = highest + std::log(total);
-      log_sum_exp[index * s.seq + i] = lse;
-      std::fill(o, o + d, 0.0F);
-      for (std::int64_t j = 0; j < keys; ++j) {
-        const auto element = static_cast<std::uint64_t>((h * s.seq + i) * s.seq + j);
-        if (threshold > 0 && random_block(dropout.key, static_cast<std::uint64_t>(b),
-                                          element / 4)[element % 4] < threshold) {
-          continue;
-        }
-        const float weight = std::exp(p[j] - lse) * keep;
-        for (std::int64_t c = 0; c < d; ++c) o[c] += weight * v[j * row + c];
-      }
-    }
+  const AttentionLayout at(s);
+  const std::int64_t heads = s.batch * s.heads;
+  // The last tiles see the most keys: they go first.
+  parallel_tasks(heads * at.tiles, [&](std::int64_t task, int worker) {
+    const Scratch scratch(static_cast<float*>(workspace.data) +
+                          worker * Scratch::floats(s));
+    const std::int64_t query = (at.tiles - 1 - task / heads) * kTile;
+    const std::int64_t sample = task % heads / s.heads;
+    const std::int64_t head = task % s.heads;
+    forward_tile(s, dropout, {.sample = sample, .head = head, .query = query, .key = 0},
+                 s.seq - query < kTile ? s.seq - query : kTile,
+                 static_cast<const float*>(qkv),
+                 static_cast<float*>(out) + (sample * s.seq + query) * at.out_row +
+                     head * s.head_size,
+                 log_sum_exp + (sample * s.heads + head) * s.seq + query, scratch);
   });
 }
 
