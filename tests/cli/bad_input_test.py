@@ -79,8 +79,8 @@ WRONG = {
     "--report": "report",
 }
 LIMITS = {  # More than the profile, or the machine, has.
-    "--device-budget 1PiB": "a100-pcie4",
-    "--host-budget 1PiB": "host",
+    "--device-budget 1024TiB": "a100-pcie4",
+    "--host-budget 1024TiB": "host",
 }
 ONE_SENTENCE = 600  # Characters.
 
@@ -112,7 +112,7 @@ class BadInput(EbbTest):
                 self.assert_bad((2,), names, "train", "--data", TEXT, *SMALL, *line.split())
 
     def test_no_command_and_unknown_commands(self):
-        self.assert_bad((2,), "train")
+        self.assert_bad((2,), "--help")
         self.assert_bad((2,), "fly", "fly")
         self.assert_bad((2,), "--frobnicate", "doctor", "--frobnicate")
 
