@@ -1,4 +1,4 @@
-#include "tests/kernels/kernel_test.h"
+#include "tests/kernels/kernel_fixture.h"
 
 namespace ebb {
 namespace {

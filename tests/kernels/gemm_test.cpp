@@ -1,6 +1,6 @@
 #include "kernels/cpu/gemm.h"
 
-#include "tests/kernels/kernel_test.h"
+#include "tests/kernels/kernel_fixture.h"
 
 namespace ebb::cpu {
 namespace {

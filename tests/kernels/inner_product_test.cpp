@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "tests/kernels/kernel_test.h"
+#include "tests/kernels/kernel_fixture.h"
 
 namespace ebb::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/kernels/kernel_test.h"
+#include "tests/kernels/kernel_fixture.h"
 
 namespace ebb::cpu {
 namespace {

@@ -1,7 +1,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tests/kernels/kernel_test.h"
+#include "tests/kernels/kernel_fixture.h"
 
 namespace ebb {
 namespace {

@@ -4,7 +4,7 @@
 #include "kernels/cpu/vector.h"
 
 #include "kernels/cpu/random_vector.h"
-#include "tests/kernels/kernel_test.h"
+#include "tests/kernels/kernel_fixture.h"
 
 namespace ebb::cpu::EBB_ISA {
 namespace {
