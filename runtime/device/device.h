@@ -105,6 +105,14 @@ class DeviceMemory {
   // Gives the block at `address` back; work in flight may use it until `last_use`.
   virtual void free(std::uintptr_t address, const Fence& last_use) noexcept = 0;
 
+  // Copies of the block that `address` lies in will be submitted later, from callbacks: it
+  // counts until the last of them has ended, though it may be given back (with a fence that
+  // they come before) and lent again, in stream order, before they are submitted. Each names
+  // the hold. 0 if no such block is lent.
+  [[nodiscard]] virtual Hold hold(std::uintptr_t address) = 0;
+  // The last of them is submitted.
+  virtual void release(Hold hold) noexcept = 0;
+
   // The block at `address` belongs to the bytes that the offload engine sends away.
   virtual void mark_sent(std::uintptr_t address) noexcept = 0;
 

@@ -65,6 +65,10 @@ struct OpInfo {
   bool probe = false;
 };
 
+// Names a block of device memory that copies will use which are not submitted yet; 0: none.
+// See DeviceMemory::hold().
+using Hold = std::uint64_t;
+
 struct CopyInfo {
   enum class Direction : std::uint8_t { kDeviceToHost, kHostToDevice };
 
@@ -73,6 +77,7 @@ struct CopyInfo {
   std::uintptr_t device = 0;
   std::byte* host = nullptr;
   std::size_t bytes = 0;
+  Hold hold = 0;  // That it was announced by.
 };
 
 // A counter that streams wait for and signal: the end of work that is not submitted yet. Of

@@ -40,8 +40,8 @@ struct DeviceKind {
   bool free = false;
 };
 
-inline std::unique_ptr<device::Device> make_device(const DeviceKind& kind,
-                                                   device::Profile profile = slow_profile()) {
+inline std::unique_ptr<device::Device> make_device(
+    const DeviceKind& kind, device::Profile profile = slow_profile()) {
   device::SimOptions options;
   options.profile = kind.free ? device::load_profile("free") : std::move(profile);
   options.order = kind.order;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
 #include "absl/synchronization/mutex.h"
@@ -129,7 +131,7 @@ class CheckStream final : public Stream {
     const std::array<Access, 2> accesses{
         Access{out ? copy.device : host, copy.bytes, Access::Mode::kRead},
         Access{out ? host : copy.device, copy.bytes, Access::Mode::kWrite}};
-    shared_.checker.access(source_, ticket, copy.name, accesses);
+    shared_.checker.access(source_, ticket, copy.name, accesses, copy.hold);
     shared_.tell();
     return {*this, ticket};
   }
@@ -207,19 +209,52 @@ class CheckMemory final : public DeviceMemory {
     constexpr std::size_t kGranule = DeviceArena::kGranularityBytes;
     const std::size_t whole =
         (std::max<std::size_t>(bytes, 1) + kGranule - 1) / kGranule * kGranule;
+    see_what_is_done(*address, *address + whole);
     if (shared_.checker.lend(*address, whole)) take_over(*address, whole, stream);
     return address;
   }
 
   void free(std::uintptr_t address, const Fence& last_use) noexcept override {
-    shared_.checker.free(address);
+    const std::size_t bytes = shared_.checker.free(address);
+    if (bytes > 0) freed_[address] = {address + bytes, last_use};
     inner_.free(address, shared_.names.inner(last_use));
+  }
+  Hold hold(std::uintptr_t address) override {
+    const Hold hold = inner_.hold(address);
+    if (hold != 0) shared_.checker.hold(address, hold);
+    return hold;
+  }
+  void release(Hold hold) noexcept override {
+    shared_.checker.release(hold);
+    inner_.release(hold);
   }
   void mark_sent(std::uintptr_t address) noexcept override { inner_.mark_sent(address); }
   MemoryFigures figures() const override { return inner_.figures(); }
   void reset_peaks() noexcept override { inner_.reset_peaks(); }
 
  private:
+  struct Freed {
+    std::uintptr_t end = 0;
+    Fence last_use;
+  };
+
+  // The device below may have seen that the last uses of these bytes are done, and so asked
+  // for no wait: then the host knows, and so must the checker.
+  void see_what_is_done(std::uintptr_t begin, std::uintptr_t end) {
+    auto it = freed_.upper_bound(begin);
+    if (it != freed_.begin() && std::prev(it)->second.end > begin) --it;
+    while (it != freed_.end() && it->first < end) {
+      const std::uintptr_t from = it->first;
+      const Freed freed = it->second;
+      freed.last_use.for_each([](const Event& event) { (void)event.done(); });
+      freed_.erase(it);
+      if (from < begin) freed_[from] = {begin, freed.last_use};
+      if (end < freed.end) freed_[end] = freed;
+      it = freed_.lower_bound(begin);
+      if (end < freed.end) break;
+    }
+  }
+
   // Whoever used the memory before must be ordered before `stream`, and what was in it is
   // gone.
   void take_over(std::uintptr_t address, std::size_t bytes, Stream& stream) {
@@ -238,6 +273,7 @@ class CheckMemory final : public DeviceMemory {
   Shared& shared_;
   DeviceMemory& inner_;
   const bool poison_;
+  absl::btree_map<std::uintptr_t, Freed> freed_;  // By begin.
 };
 
 class CheckedDevice final : public CheckDevice, private OpObserver {

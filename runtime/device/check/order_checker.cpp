@@ -88,9 +88,9 @@ absl::Status OrderChecker::run(Point /*here*/, Mover::Work& work, bool /*skip*/)
 }
 
 void OrderChecker::access(Source stream, std::uint64_t ticket, const char* op,
-                          std::span<const Access> accesses) {
+                          std::span<const Access> accesses, Hold hold) {
   const absl::MutexLock lock(&mutex_);
-  look_for_freed(stream, op, accesses);
+  look_for_freed(stream, op, accesses, hold);
   Mover::Work work;
   work.kind = Mover::Kind::kOp;
   work.body = [this, stream, ticket, op, known = known(),
@@ -167,9 +167,24 @@ bool OrderChecker::lend(std::uintptr_t address, std::size_t bytes) {
   return used;
 }
 
-void OrderChecker::free(std::uintptr_t address) {
+std::size_t OrderChecker::free(std::uintptr_t address) {
   const absl::MutexLock lock(&mutex_);
-  lent_.erase(address);
+  const auto it = lent_.find(address);
+  if (it == lent_.end()) return 0;
+  const std::size_t bytes = it->second - it->first;
+  lent_.erase(it);
+  return bytes;
+}
+
+void OrderChecker::hold(std::uintptr_t address, Hold hold) {
+  const absl::MutexLock lock(&mutex_);
+  auto it = lent_.upper_bound(address);
+  if (it != lent_.begin()) held_.emplace(hold, *--it);
+}
+
+void OrderChecker::release(Hold hold) {
+  const absl::MutexLock lock(&mutex_);
+  held_.erase(hold);
 }
 
 void OrderChecker::look(Point here, const char* op, std::span<const Access> accesses,
@@ -194,10 +209,16 @@ void OrderChecker::look(Point here, const char* op, std::span<const Access> acce
   }
 }
 
-// Device memory is to be touched only while it is lent, in the order of submission.
+// Device memory is to be touched only while it is lent, in the order of submission, or as
+// was announced while it was.
 void OrderChecker::look_for_freed(Source stream, const char* op,
-                                  std::span<const Access> accesses) {
+                                  std::span<const Access> accesses, Hold hold) {
+  const auto held = held_.find(hold);
   for (const Access& access : accesses) {
+    if (held != held_.end() && held->second.first <= access.address &&
+        access.address + access.bytes <= held->second.second) {
+      continue;
+    }
     std::uintptr_t from = std::max(access.address, lowest_);
     const std::uintptr_t end = std::min(access.address + access.bytes, highest_);
     while (from < end) {

@@ -40,8 +40,9 @@ class OrderChecker final : private Mover::Runner {
   // What was submitted, by the tickets that the device gave it. They may come out of turn
   // (from a callback inside a submission), but all of them come: `nothing` where a ticket
   // touches no memory and makes no order.
+  // `hold`: what the access was announced by; its block need not be lent any more.
   void access(Source stream, std::uint64_t ticket, const char* op,
-              std::span<const Access> accesses);
+              std::span<const Access> accesses, Hold hold = 0);
   void wait(Source stream, std::uint64_t ticket, Point point);
   void signal(Source stream, std::uint64_t ticket, Point timeline);
   void nothing(Source stream, std::uint64_t ticket);
@@ -53,9 +54,13 @@ class OrderChecker final : private Mover::Runner {
   void begin_call_back(Point point);
   void end_call_back();
 
-  // Device memory is lent, or given back. lend() says whether it was used before.
+  // Device memory is lent, or given back. lend() says whether it may have been used before,
+  // free() how many bytes it was: 0 if it is not lent.
   bool lend(std::uintptr_t address, std::size_t bytes);
-  void free(std::uintptr_t address);
+  std::size_t free(std::uintptr_t address);
+  // Copies of the block around `address` come later, named `hold`; no more of them come.
+  void hold(std::uintptr_t address, Hold hold);
+  void release(Hold hold);
 
   std::vector<std::string> violations() const;
   OrderFigures figures() const;
@@ -81,8 +86,8 @@ class OrderChecker final : private Mover::Runner {
   void join(Source stream, std::uint64_t ticket, const std::shared_ptr<const Clock>& known);
   void look(Point here, const char* op, std::span<const Access> accesses,
             const Clock& clock);
-  void look_for_freed(Source stream, const char* op, std::span<const Access> accesses)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void look_for_freed(Source stream, const char* op, std::span<const Access> accesses,
+                      Hold hold) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void found(std::string words);
   const char* intern(const char* name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -97,8 +102,9 @@ class OrderChecker final : private Mover::Runner {
   std::uint64_t known_version_ = 0;
   bool in_call_back_ = false;
   std::uint64_t host_ticket_ = 0;
-  absl::btree_map<std::uintptr_t, std::uintptr_t> lent_;  // Begin and end.
-  std::uintptr_t lowest_ = 0;                             // Of all that was ever lent.
+  absl::btree_map<std::uintptr_t, std::uintptr_t> lent_;            // Begin and end.
+  std::map<Hold, std::pair<std::uintptr_t, std::uintptr_t>> held_;  // Likewise.
+  std::uintptr_t lowest_ = 0;  // Of all that was ever lent.
   std::uintptr_t highest_ = 0;
   OrderFigures figures_;
   std::vector<std::string> words_;

@@ -246,7 +246,7 @@ void EventModel::pass(Source stream, const Item& item, double time) {
   }
   sources_[stream].head = Head::kRunning;
   if (item.kind == Kind::kProbe) {
-    const Span span{here, item.unit, true, time, time, 0, {}};
+    const Span span{item.name, here, item.unit, true, time, time, 0, {}};
     listener_.on_start(span);
     listener_.on_end(span);
   } else {
@@ -296,7 +296,7 @@ void EventModel::start(Unit which, Source stream) {
   UnitState& state = unit(which);
   source.head = Head::kRunning;
   state.busy = true;
-  state.span = {{stream, source.reached + 1}, which, false, now_, 0, 0, {}};
+  state.span = {item.name, {stream, source.reached + 1}, which, false, now_, 0, 0, {}};
   state.span.blame = item.submitted > source.frontier ? item.tag : source.blame;
   if (which == Unit::kCompute) state.span.stall = std::max(0.0, now_ - state.ended);
   if (!is_copy(which)) {

@@ -61,6 +61,7 @@ class EventModel {
 
   // An op that runs or has run.
   struct Span {
+    const char* name = "";
     Point point;
     Unit unit = Unit::kCompute;
     bool probe = false;

@@ -82,6 +82,21 @@ void MemoryLedger::free(Block block) noexcept {
   drop(block);
 }
 
+void MemoryLedger::withdraw(Block block) {
+  Entry& entry = blocks_[block];
+  assert(entry.in_flight > 0);
+  if (entry.in_flight > 1 || entry.live) {
+    if (entry.in_flight > 1) {
+      --entry.in_flight;
+    } else {
+      end(block);
+    }
+    return;
+  }
+  --entry.in_flight;
+  if (entry.freed) drop(block);
+}
+
 void MemoryLedger::mark_sent(Block block) noexcept {
   Entry& entry = blocks_[block];
   if (entry.sent) return;

@@ -30,6 +30,8 @@ class MemoryLedger {
   void start(Block block) noexcept;
   void end(Block block);
   void free(Block block) noexcept;
+  // What submit() was told of does not come.
+  void withdraw(Block block);
   // From now on its bytes count as sent, too.
   void mark_sent(Block block) noexcept;
 

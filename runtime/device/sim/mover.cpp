@@ -116,6 +116,15 @@ bool Mover::force(Point point) {
   return true;
 }
 
+bool Mover::move_one() {
+  for (Source stream = 0; stream < sources_.size(); ++stream) {
+    if (sources_[stream].queue.empty() || blocked(stream)) continue;
+    step(stream);
+    return true;
+  }
+  return false;
+}
+
 void Mover::move_some() {
   if (moving_) return;
   moving_ = true;

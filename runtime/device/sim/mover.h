@@ -73,6 +73,8 @@ class Mover {
   void move_all();
   // Moves what `point` needs, and nothing else. False if it needs what was not submitted.
   bool force(Point point);
+  // Moves one thing. False if nothing can be moved.
+  bool move_one();
   // Moves some of what can be moved, or nothing, at random; copies are held back.
   void move_some();
 

@@ -141,7 +141,8 @@ Event SimCore::copy(Source stream, const CopyInfo& copy) {
   const Unit unit =
       copy.direction == CopyInfo::Direction::kDeviceToHost ? Unit::kD2H : Unit::kH2D;
   Op& entry = slot.ops.push_back({copy.name, unit, Phase::kOther, -1, copy.bytes});
-  entry.blocks = memory_.submit(copy.device, copy.bytes, slot.blocks);
+  entry.blocks = copy.hold != 0 ? memory_.submit(copy.hold, slot.blocks)
+                                : memory_.submit(copy.device, copy.bytes, slot.blocks);
   const std::uint64_t ticket = slot.submitted + 1;
   if (!wall_) {
     const auto bytes = static_cast<double>(copy.bytes);

@@ -164,7 +164,9 @@ void SimCore::await(Point point) noexcept {
 void SimCore::wait_for(Point point) {
   if (orders_.knows(point)) return;
   if (wall_) {
-    while (!mover_.force(point)) break_deadlock(point);
+    while (!mover_.force(point)) {  // What it needs may still be submitted by a callback.
+      if (!mover_.move_one()) break_deadlock(point);
+    }
   } else {
     catch_up();
     if (!model_.reached(point) && advancing_) {

@@ -62,6 +62,26 @@ void SimMemory::free(std::uintptr_t address, const Fence& last_use) noexcept {
   arena_.free(address, last_use);
 }
 
+Hold SimMemory::hold(std::uintptr_t address) {
+  const std::scoped_lock lock(mutex_);
+  auto it = lent_.upper_bound(address);
+  if (it == lent_.begin()) return 0;
+  --it;
+  if (it->first + it->second.bytes <= address) return 0;
+  catch_up_();
+  ledger_.submit(it->second.block);
+  held_.emplace(++holds_, it->second.block);
+  return holds_;
+}
+
+void SimMemory::release(Hold hold) noexcept {
+  const std::scoped_lock lock(mutex_);
+  const auto it = held_.find(hold);
+  if (it == held_.end()) return;
+  ledger_.withdraw(it->second);
+  held_.erase(it);
+}
+
 void SimMemory::mark_sent(std::uintptr_t address) noexcept {
   const std::scoped_lock lock(mutex_);
   const auto it = lent_.find(address);
@@ -102,6 +122,14 @@ std::uint32_t SimMemory::submit(std::uintptr_t address, std::size_t bytes,
     ++count;
   }
   return count;
+}
+
+std::uint32_t SimMemory::submit(Hold hold, Ring<Block>& blocks) {
+  const auto it = held_.find(hold);
+  if (it == held_.end()) return 0;
+  ledger_.submit(it->second);
+  blocks.push_back(it->second);
+  return 1;
 }
 
 }  // namespace ebb::device

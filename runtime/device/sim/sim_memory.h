@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
 
 #include "runtime/device/device.h"
 #include "runtime/device/ring.h"
@@ -28,6 +29,8 @@ class SimMemory final : public DeviceMemory {
   std::optional<std::uintptr_t> try_allocate(std::size_t bytes, Purpose purpose,
                                              Stream& stream) override;
   void free(std::uintptr_t address, const Fence& last_use) noexcept override;
+  Hold hold(std::uintptr_t address) override;
+  void release(Hold hold) noexcept override;
   void mark_sent(std::uintptr_t address) noexcept override;
   MemoryFigures figures() const override;
   void reset_peaks() noexcept override;
@@ -35,6 +38,8 @@ class SimMemory final : public DeviceMemory {
   // An op that touches that range is submitted: appends its blocks to `blocks`, and returns
   // how many.
   std::uint32_t submit(std::uintptr_t address, std::size_t bytes, Ring<Block>& blocks);
+  // A copy that was announced by `hold` is submitted: the same.
+  std::uint32_t submit(Hold hold, Ring<Block>& blocks);
 
   MemoryLedger& ledger() noexcept { return ledger_; }
   Region& region() noexcept { return region_; }
@@ -53,6 +58,8 @@ class SimMemory final : public DeviceMemory {
   DeviceArena arena_;
   MemoryLedger ledger_;
   absl::btree_map<std::uintptr_t, Lent> lent_;
+  absl::flat_hash_map<Hold, Block> held_;
+  Hold holds_ = 0;  // So far.
 };
 
 }  // namespace ebb::device
