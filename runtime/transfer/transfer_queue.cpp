@@ -56,15 +56,16 @@ Event TransferQueue::submit(const Transfer& transfer, Priority priority) {
   if (priority == Priority::kUrgent) {
     const std::uint64_t value = urgent_.next_value++;
     begin(urgent_, transfer);
-    copy(urgent_, transfer, 0, transfer.bytes);
+    copy(urgent_, transfer, 0, transfer.bytes, 0);
     urgent_.stream->signal(*urgent_.timeline, value);
     return urgent_.timeline->at(value);
   }
   const std::uint64_t value = bulk_.next_value++;
+  const device::Hold hold = device_.memory().hold(transfer.device);
   bool idle = false;
   {
     absl::MutexLock lock(&mutex_);
-    pending_.push_back({transfer, 0, value});
+    pending_.push_back({transfer, 0, value, hold});
     idle = !chunk_outstanding_;
     chunk_outstanding_ = true;
   }
@@ -79,13 +80,14 @@ void TransferQueue::begin(Lane& lane, const Transfer& transfer) {
 }
 
 void TransferQueue::copy(Lane& lane, const Transfer& transfer, std::size_t offset,
-                         std::size_t bytes) {
+                         std::size_t bytes, device::Hold hold) {
   if (bytes == 0) return;
   lane.stream->copy({.name = transfer.name,
                      .direction = direction_,
                      .device = transfer.device + offset,
                      .host = transfer.host + offset,
-                     .bytes = bytes});
+                     .bytes = bytes,
+                     .hold = hold});
 }
 
 void TransferQueue::pump() {
@@ -103,7 +105,7 @@ void TransferQueue::pump() {
   try {
     if (front->moved == 0) begin(bulk_, transfer);
     const std::size_t bytes = std::min(chunk_bytes_, transfer.bytes - front->moved);
-    copy(bulk_, transfer, front->moved, bytes);
+    copy(bulk_, transfer, front->moved, bytes, front->hold);
     front->moved += bytes;
   } catch (...) {
     // The transfer ends here, so that whoever waits for it, or behind it, goes on.
@@ -111,6 +113,7 @@ void TransferQueue::pump() {
     front->moved = transfer.bytes;
   }
   if (front->moved == transfer.bytes) {
+    device_.memory().release(front->hold);
     bulk_.stream->signal(*bulk_.timeline, front->value);
     absl::MutexLock lock(&mutex_);
     pending_.pop_front();

@@ -69,12 +69,14 @@ class TransferQueue {
     Transfer transfer;
     std::size_t moved = 0;  // Bytes submitted so far.
     std::uint64_t value = 0;
+    device::Hold hold = 0;
   };
 
   Lane make_lane(const char* name);
   void close(Lane& lane) noexcept;
   void begin(Lane& lane, const Transfer& transfer);
-  void copy(Lane& lane, const Transfer& transfer, std::size_t offset, std::size_t bytes);
+  void copy(Lane& lane, const Transfer& transfer, std::size_t offset, std::size_t bytes,
+            device::Hold hold);
   // Submits the next bulk chunk, if there is one.
   void pump() ABSL_LOCKS_EXCLUDED(mutex_);
 

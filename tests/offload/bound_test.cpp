@@ -91,8 +91,8 @@ TEST(BoundTest, AgreesWithItsFormulaOnRandomSteps) {
                random() % 8, random() % 8);
     }
     const std::size_t budget = random() % 20;
-    const device::LinkRate rate =
-        link(1 + static_cast<double>(random() % 3), 0.25 * static_cast<double>(random() % 3));
+    const device::LinkRate rate = link(1 + static_cast<double>(random() % 3),
+                                       0.25 * static_cast<double>(random() % 3));
     EXPECT_NEAR(forward_bound(ops, budget, rate),
                 brute_forward(ops, static_cast<double>(budget), rate), 1e-12)
         << "round " << round;
@@ -104,8 +104,9 @@ TEST(BoundTest, AgreesWithItsFormulaOnRandomSteps) {
 
 // --- no schedule beats it: the best one for a small chain, by search ---
 
-// The least time of a forward in which op k may begin only when the sent bytes on the device,
-// its own included, are at most `room`; copies run one after the other, in any order.
+// The least time of a forward in which op k may begin only when the sent bytes on the
+// device, its own included, are at most `room`; copies run one after the other, in any
+// order.
 double best_forward(const Ops& ops, double room, double rate) {
   // Copying in the order of making, as early as possible, is optimal for one machine with
   // heads; so is starting each op as soon as the room is there.
@@ -161,10 +162,11 @@ TEST(BoundTest, ADoubleBufferedPipelineIsBoundByItsSlowerPart) {
   constexpr std::size_t kBytes = 100;
   for (const double rate : {50.0, 100.0, 400.0}) {
     Ops ops;
-    for (std::size_t i = 0; i < kLayers; ++i) ops.push_back(op(1, kBytes, 2 * kBytes, kBytes));
+    for (std::size_t i = 0; i < kLayers; ++i)
+      ops.push_back(op(1, kBytes, 2 * kBytes, kBytes));
     const double copy = kBytes / rate;
-    // With one of the two being made, one waits: the first is made, and all but the last two
-    // must have left when forward ends.
+    // With one of the two being made, one waits: the first is made, and all but the last
+    // two must have left when forward ends.
     const double expected =
         std::max(static_cast<double>(kLayers), 1 + (kLayers - 2) * copy + 1);
     EXPECT_DOUBLE_EQ(forward_bound(ops, 2 * kBytes, link(rate)),

@@ -41,7 +41,8 @@ TEST(LookaheadTest, FetchesEarlyWhatALongCopyOrABurstOfUsesWillNeed) {
   const std::vector<double> gaps{1, 1, 1, 1, 0, 0};
   const std::vector<double> copies{0.1, 0.1, 0.1, 1, 1, 1};
   const Lookahead lookahead(gaps, copies);
-  // At use 0 (time 1) the next chance is at 2; the burst at 4 has to be under way by 1, 2, 3.
+  // At use 0 (time 1) the next chance is at 2; the burst at 4 has to be under way by 1,
+  // 2, 3.
   EXPECT_EQ(submitted_at(lookahead, 0, 1, 6), 5U);
 }
 

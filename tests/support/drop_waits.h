@@ -1,9 +1,9 @@
-// A device that leaves out the waits of one site: between the code that should order its work
-// and the checker that should notice.
+// A device that leaves out the waits of one site: between the code that should order its
+// work and the checker that should notice.
 //
 // It stands for a mistake: somebody removes that wait. A test that runs with each site of a
-// component left out shows that each of its waits is needed, and that its tests would see it
-// gone.
+// component left out shows that each of its waits is needed, and that its tests would see
+// it gone.
 
 #pragma once
 
@@ -18,8 +18,8 @@
 
 namespace ebb::device {
 
-// `inner` outlives it. Memory waits for what still uses it on the inner streams: those waits
-// are left alone.
+// `inner` outlives it. Memory waits for what still uses it on the inner streams: those
+// waits are left alone.
 class DropWaits final : public Device {
  public:
   explicit DropWaits(Device& inner) : inner_(inner), memory_(*this) {
@@ -108,6 +108,8 @@ class DropWaits final : public Device {
     void free(std::uintptr_t address, const Fence& last_use) noexcept override {
       inner().free(address, last_use);
     }
+    Hold hold(std::uintptr_t address) override { return inner().hold(address); }
+    void release(Hold hold) noexcept override { inner().release(hold); }
     void mark_sent(std::uintptr_t address) noexcept override { inner().mark_sent(address); }
     MemoryFigures figures() const override { return inner().figures(); }
     void reset_peaks() noexcept override { inner().reset_peaks(); }
