@@ -138,7 +138,7 @@ class Trainer {
       value = static_cast<std::int32_t>(random() %
                                         static_cast<unsigned>(options_.model.vocabulary));
     }
-    const Tensor tensor =
+    Tensor tensor =
         Tensor::empty(*device_, {options_.batch, options_.seq}, ebb::DType::kI32);
     ebb::tensor::copy_from_host(tensor, values.data());
     return tensor;

@@ -17,7 +17,8 @@ double since(Clock::time_point start) {
 }
 
 std::vector<float> matrix(std::int64_t rows, std::int64_t columns) {
-  return std::vector<float>(static_cast<std::size_t>(rows * columns), 0.5F);
+  std::vector<float> numbers(static_cast<std::size_t>(rows * columns), 0.5F);
+  return numbers;
 }
 
 double measure(KernelLedger::Product product, const LinearShape& shape) {
@@ -178,10 +179,10 @@ Kernels timed_kernels() {
   time_entry<&Kernels::add, kElements<3>>(table, "add");
   time_entry<&Kernels::scale, kElements<2>>(table, "scale");
   time_entry<&Kernels::sum_of_squares, kElements<1>>(table, "sum_of_squares");
-  constexpr auto adamw = [](DType, std::int64_t elements, const AdamW&, auto...) {
+  constexpr auto kAdamW = [](DType, std::int64_t elements, const AdamW&, auto...) {
     return elements_least(elements, 7);  // Reads p, g, m, v; writes p, m, v.
   };
-  time_entry<&Kernels::adamw, adamw>(table, "adamw");
+  time_entry<&Kernels::adamw, kAdamW>(table, "adamw");
   return table;
 }
 

@@ -87,7 +87,7 @@ std::vector<std::int32_t> random_tokens(std::mt19937& random) {
 }
 
 Tensor on_device(ebb::device::Device& device, const std::vector<std::int32_t>& tokens) {
-  const Tensor tensor = Tensor::empty(device, {kBatch, kSeq}, DType::kI32);
+  Tensor tensor = Tensor::empty(device, {kBatch, kSeq}, DType::kI32);
   ebb::tensor::copy_from_host(tensor, tokens.data());
   return tensor;
 }
