@@ -70,6 +70,7 @@ void OrderClocks::signal(Source stream, std::uint64_t ticket, Point timeline) {
   state.last = std::max(state.last, timeline.ticket);
   state.clock.join(sources_[stream].clock);
   state.clock.raise({stream, ticket});
+  if (!state.clock.unsignalled_.empty()) resolve(state.clock);
   remember(timeline.source, timeline.ticket);
 }
 
@@ -111,16 +112,28 @@ Clock OrderClocks::moment(Point point) const {
 
 bool OrderClocks::resolve(Clock& clock) const {
   bool changed = false;
-  for (bool again = true; again;) {
-    again = false;
-    for (std::size_t i = 0; i < clock.unsignalled_.size(); ++i) {
-      const Point point = clock.unsignalled_[i];
-      if (!signalled(point)) continue;
-      clock.unsignalled_.erase(clock.unsignalled_.begin() + static_cast<std::ptrdiff_t>(i));
-      clock.join(moment(point));
-      changed = again = true;
-      break;
+  // A later value of a timeline comes after all that an earlier one does. Without knowing
+  // what was looked up, values kept in old moments would be looked up again and again.
+  std::vector<Point> looked_up;
+  for (std::size_t i = 0; i < clock.unsignalled_.size();) {
+    const Point point = clock.unsignalled_[i];
+    if (!signalled(point)) {
+      ++i;
+      continue;
     }
+    clock.unsignalled_.erase(clock.unsignalled_.begin() + static_cast<std::ptrdiff_t>(i));
+    const auto known =
+        std::find_if(looked_up.begin(), looked_up.end(),
+                     [&](const Point& other) { return other.source == point.source; });
+    if (known != looked_up.end() && known->ticket >= point.ticket) continue;
+    if (known != looked_up.end()) {
+      known->ticket = point.ticket;
+    } else {
+      looked_up.push_back(point);
+    }
+    clock.join(moment(point));
+    changed = true;
+    i = 0;
   }
   return changed;
 }
