@@ -36,7 +36,7 @@ void overwrite_gradient(const Tensor& leaf);
 Tensor detach(const Tensor& tensor);
 
 struct BackwardOptions {
-  Tensor gradient;            // Of the output; none: 1, for an output of one element.
+  Tensor gradient = {};       // Of the output; none: 1, for an output of one element.
   bool retain_graph = false;  // Else the saved tensors are given up as they are used.
   bool create_graph = false;  // Gradients can be differentiated; an op that cannot raises
                               // Error{kInvalidArgument} by name.
