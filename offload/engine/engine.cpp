@@ -73,6 +73,14 @@ Walk* Engine::Impl::walk_of(const Block& block) noexcept {
   return nullptr;
 }
 
+std::vector<SentBlock> Engine::Impl::take_sent_blocks() {
+  std::vector<SentBlock> blocks = std::exchange(sent_in_step_, {});
+  blocks.insert(blocks.end(), sent_.begin(), sent_.end());
+  sent_.clear();
+  ++sent_generation_;
+  return blocks;
+}
+
 void Engine::Impl::end_step() {
   judge_fetches();
   for (const auto& walk : finished_) learned_.learn(*walk, device_);

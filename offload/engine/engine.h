@@ -87,7 +87,7 @@ class Engine final : public autograd::SavedTensorHooks {
   void end_step();
 
   EngineFigures figures() const;
-  // The blocks sent in the step that end_step() ended last.
+  // The blocks sent since the last call; end_step() forgets those of steps before.
   std::vector<SentBlock> take_sent_blocks();
 
  private:

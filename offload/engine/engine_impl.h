@@ -35,7 +35,7 @@ class Engine::Impl final : public device::Reclaimer,
   void end_backward() noexcept;
   void end_step();
   EngineFigures figures() const { return figures_; }
-  std::vector<SentBlock> take_sent_blocks() { return std::exchange(sent_in_step_, {}); }
+  std::vector<SentBlock> take_sent_blocks();
 
   // Brings the block to the device, if it is not there, and compute behind that.
   void use(Block& block);
