@@ -18,6 +18,7 @@ namespace {
 constexpr std::int64_t kMostLayers = 10000;
 constexpr std::int64_t kMostWidth = std::int64_t{1} << 20;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
+constexpr std::int64_t kMostSeq = std::int64_t{1} << 16;
 constexpr std::int64_t kMostSteps = 100'000'000;
 constexpr int kMostThreads = 1024;
 constexpr double kMostTensorBytes = 1e15;
@@ -91,7 +92,7 @@ void read_training(const Reader& reader, RunConfig& config) {
   reader.text("data", config.data);
   reader.integer("steps", config.steps, 1, kMostSteps);
   reader.integer("batch", config.batch, 1, kMostWidth);
-  reader.integer("seq", config.seq, 1, kMostTokens);
+  reader.integer("seq", config.seq, 1, kMostSeq);
   reader.integer("accumulate", config.accumulate, 1, kMostWidth);
   reader.integer("threads", config.threads, 1, kMostThreads);
   if (const Setting* rate = reader.find("lr")) {
