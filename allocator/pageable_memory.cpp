@@ -115,15 +115,23 @@ class PageableMemory final : public HostMemory {
     EBB_CHECK(madvise(data, bytes, MADV_DONTFORK) == 0, kInternal,
               "madvise(MADV_DONTFORK) failed: ", reason(errno));
     (void)madvise(data, bytes, MADV_HUGEPAGE);  // A kernel without them does as well.
-    if (bind_) {
-      EBB_CHECK(hwloc_set_area_membind(topology_.get(), data, bytes, node_->nodeset,
-                                       HWLOC_MEMBIND_BIND, HWLOC_MEMBIND_BYNODESET) == 0,
-                kInternal, "cannot bind memory to NUMA node ", node_->os_index, ": ",
-                reason(errno));
-    }
+    if (bind_) bind(data, bytes);
     const int error = prefault_in_parallel(data, bytes);
     EBB_CHECK(error == 0, kResourceExhausted, "no room for ", bytes,
               " bytes of host memory on NUMA node ", node_->os_index, ": ", reason(error));
+  }
+
+  // A container may not be allowed to bind. The memory is slower then, but right.
+  void bind(std::byte* data, std::size_t bytes) const {
+    if (hwloc_set_area_membind(topology_.get(), data, bytes, node_->nodeset,
+                               HWLOC_MEMBIND_BIND, HWLOC_MEMBIND_BYNODESET) == 0) {
+      return;
+    }
+    const int error = errno;
+    const std::string message = absl::StrCat("cannot bind host memory to NUMA node ",
+                                             node_->os_index, ": ", reason(error));
+    EBB_CHECK(error == EPERM || error == ENOSYS, kInternal, message);
+    log_error(absl::StrCat(message, "; a container needs CAP_SYS_NICE for it"));
   }
 
   const Topology topology_;  // Read only once loaded, so any thread may use it.

@@ -57,6 +57,9 @@ class Tlsf {
   // Frees what take() returned, and joins it with its free neighbours.
   void put(Chunk* chunk) noexcept;
 
+  // How many chunks there is room to describe: it grows as take() allocates.
+  std::size_t made() const noexcept { return made_; }
+
  private:
   static constexpr unsigned kSecondBits = 5;
   static constexpr unsigned kSeconds = 1U << kSecondBits;

@@ -128,7 +128,7 @@ TEST_F(DeviceArenaTest, NeedsEveryEventOfAFenceInOrder) {
 
 TEST_F(DeviceArenaTest, TakesTheLowestHoleThatFits) {
   std::vector<std::uintptr_t> holes;
-  for (const std::size_t granules : {6, 4, 9, 4, 2}) {
+  for (const std::size_t granules : {6U, 4U, 9U, 4U, 2U}) {
     holes.push_back(allocate(granules));
     allocate(1);
   }
@@ -284,7 +284,6 @@ struct RandomRun {
   struct Step {
     std::uintptr_t address;
     std::vector<Event> waits;
-    friend bool operator==(const Step&, const Step&) = default;
   };
 
   RandomRun(unsigned seed, std::size_t limit, std::size_t most_lent)

@@ -85,9 +85,10 @@ TEST_F(RegionMapTest, MergesNeighboursThatAreDone) {
 TEST_F(RegionMapTest, MergesNeighboursThatWaitForOneSource) {
   const auto a = lend_fresh(1);
   const auto b = lend_fresh(2);
-  map_.give_back(b, Fence(sources_[0].at(7)));
   map_.give_back(a, Fence(sources_[0].at(5)));
+  map_.give_back(b, Fence(sources_[0].at(7)));
   ASSERT_THAT(sizes(), ElementsAre(3));
+  EXPECT_EQ(map_[map_.tail()].freed, 2U);
   map_[map_.tail()].last_use.for_each(
       [&](const Event& event) { EXPECT_EQ(event, sources_[0].at(7)); });
 }
