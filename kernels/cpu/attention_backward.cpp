@@ -94,13 +94,16 @@ void backward_tile(const AttentionShape& s, const Dropout& dropout, TilePlace pl
                  w.gradients, kTile, false);
     if (drop) dropout_factors(s, dropout, place, queries, keys, w.factors);
     tile_gradients(keys, drop, w);
+    // Gradients of keys and values: the first queries to see a key begin their sums.
+    const bool begin = place.head % at.group == 0 &&
+                       (s.causal ? place.key == place.query : place.query == 0);
     tile_product(keys, d, queries, {w.probabilities, kTile, 1}, dout, at.out_row,
-                 d_tokens + at.values + kv, at.row, true);
+                 d_tokens + at.values + kv, at.row, !begin);
     for (std::int64_t i = 0; i < keys * kTile; i += kLanes) {
       store(w.gradients + i, load(w.gradients + i) * at.scale);
     }
     tile_product(keys, d, queries, {w.gradients, kTile, 1}, q_rows, at.row,
-                 d_tokens + at.keys + kv, at.row, true);
+                 d_tokens + at.keys + kv, at.row, !begin);
     tile_product(queries, d, keys, {w.gradients, 1, kTile}, tokens + at.keys + kv, at.row,
                  dq_rows, at.row, place.key > 0);
   }
@@ -126,12 +129,6 @@ void attention_backward(const AttentionShape& s, const Dropout& dropout, const v
     const std::int64_t sample = task / s.kv_heads;
     const std::int64_t kv = task % s.kv_heads;
     float* d_base = static_cast<float*>(dqkv) + sample * s.seq * at.row;
-    const std::size_t bytes = static_cast<std::size_t>(s.head_size) * sizeof(float);
-    for (std::int64_t token = 0; token < s.seq; ++token) {
-      float* row = d_base + token * at.row + kv * s.head_size;
-      std::memset(row + at.keys, 0, bytes);
-      std::memset(row + at.values, 0, bytes);
-    }
     for (std::int64_t h = kv * at.group; h < (kv + 1) * at.group; ++h) {
       const std::int64_t outputs = sample * s.seq * at.out_row + h * s.head_size;
       const Head head = {

@@ -38,13 +38,15 @@ struct AttentionLayout {
 };
 
 // to[column][query] = from[query][column] * scale for a tile of queries, with 0 behind the
-// last one.
+// last one. Reads in order: rows lie kilobytes apart, the tile fits the first cache.
 inline void pack_transposed(std::int64_t queries, std::int64_t columns, const float* from,
                             std::int64_t from_row, float scale, float* to) {
-  for (std::int64_t c = 0; c < columns; ++c) {
-    for (std::int64_t q = 0; q < kTile; ++q) {
-      to[c * kTile + q] = q < queries ? from[q * from_row + c] * scale : 0.0F;
-    }
+  for (std::int64_t q = 0; q < queries; ++q) {
+    const float* row = from + q * from_row;
+    for (std::int64_t c = 0; c < columns; ++c) to[c * kTile + q] = row[c] * scale;
+  }
+  for (std::int64_t q = queries; q < kTile; ++q) {
+    for (std::int64_t c = 0; c < columns; ++c) to[c * kTile + q] = 0;
   }
 }
 

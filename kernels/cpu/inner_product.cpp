@@ -27,7 +27,7 @@ struct Key {
   template <typename H>
   friend H AbslHashValue(H hash, const Key& key) {
     const InnerProductShape& s = key.shape;
-    return H::combine(std::move(hash), s.rows, s.in, s.out, s.bias, s.gelu, key.threads);
+    return H::combine(std::move(hash), s.rows, s.in, s.out, s.bias, key.threads);
   }
 };
 
@@ -39,13 +39,8 @@ memory::desc plain(memory::dims dims) {
 }
 
 Description describe(const dnnl::engine& engine, const InnerProductShape& s) {
-  dnnl::post_ops post_ops;
-  if (s.gelu) {
-    post_ops.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
-  }
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  attributes.set_post_ops(post_ops);
   // Weights as they lie: a blocked layout is 2 % faster, and to bring them into it at each
   // call costs 3 %.
   const memory::desc x = plain({s.rows, s.in});

@@ -1,4 +1,4 @@
-// Linear layers forward, by oneDNN's inner product, with bias and GELU in the same pass.
+// Linear layers forward, by oneDNN's inner product, with the bias in the same pass.
 
 #pragma once
 
@@ -9,13 +9,12 @@
 
 namespace ebb::cpu {
 
-// y[rows, out] = gelu(x[rows, in] weight[out, in]^T + bias[out])
+// y[rows, out] = x[rows, in] weight[out, in]^T + bias[out]
 struct InnerProductShape {
   std::int64_t rows = 0;
   std::int64_t in = 0;
   std::int64_t out = 0;
   bool bias = false;
-  bool gelu = false;  // The tanh form.
 
   friend bool operator==(const InnerProductShape&, const InnerProductShape&) = default;
 };

@@ -36,19 +36,22 @@ TEST_P(AttentionBackward, AgreesWithTheDefinition) {
 }
 
 TEST_P(AttentionBackward, AgreesWithFiniteDifferences) {
-  for (const AttentionShape& s :
-       {AttentionShape{.batch = 1, .seq = 6, .heads = 2, .kv_heads = 1, .head_size = 3},
-        AttentionShape{.batch = 1, .seq = 67, .heads = 1, .kv_heads = 1, .head_size = 2}}) {
-    for (const float probability : {0.0F, 0.3F}) {
-      const Dropout dropout = attention_dropout(probability);
-      const Floats qkv = attention_inputs(s, 1);
-      const Floats dout = random_floats(s.batch * s.seq * s.heads * s.head_size, 2);
-      const Doubles expected = finite_differences(doubles(qkv), [&](const Doubles& at) {
-        return dot(attention_reference(s, dropout, at, {}).out, dout);
-      });
-      expect_close(backward(kernels(), s, dropout, qkv, dout), expected,
-                   rounding(500, largest(expected) + 5), "dqkv");
-    }
+  const std::pair<AttentionShape, float> cases[] = {
+      {{.batch = 1, .seq = 6, .heads = 2, .kv_heads = 1, .head_size = 3}, 0.0F},
+      {{.batch = 2, .seq = 7, .heads = 2, .kv_heads = 2, .head_size = 2}, 0.5F},
+      {{.batch = 1, .seq = 66, .heads = 1, .kv_heads = 1, .head_size = 1}, 0.3F},
+  };
+  for (const auto& [s, probability] : cases) {
+    const AttentionShape shape = s;
+    const Dropout dropout = attention_dropout(probability);
+    const Floats qkv = attention_inputs(shape, 1);
+    const Floats dout =
+        random_floats(shape.batch * shape.seq * shape.heads * shape.head_size, 2);
+    const Doubles expected = finite_differences(doubles(qkv), [&](const Doubles& at) {
+      return dot(attention_reference(shape, dropout, at, {}).out, dout);
+    });
+    expect_close(backward(kernels(), shape, dropout, qkv, dout), expected,
+                 rounding(500, largest(expected) + 5), "dqkv");
   }
 }
 

@@ -74,6 +74,7 @@ TEST(CpuKernels, AskTheSystemForNothingOnceAShapeIsKnown) {
   const SystemMemory before = system_memory();
   for (int i = 0; i < 5; ++i) step();
   const SystemMemory after = system_memory();
+  if (before.bytes == 0) return;  // A sanitizer's allocator, which keeps what is freed.
   EXPECT_EQ(after.bytes, before.bytes);
   // oneDNN's scratch for these shapes is some 2 MB a call: 500 pages, were it new each
   // time.

@@ -38,7 +38,7 @@ TEST(InnerProduct, GivesTheSameBitsFromAnotherThread) {
 }
 
 TEST(InnerProduct, GivesTheSameBitsWhenTheThreadCountComesBack) {
-  const InnerProductShape s{.rows = 64, .in = 128, .out = 96, .bias = true, .gelu = true};
+  const InnerProductShape s{.rows = 64, .in = 128, .out = 96, .bias = true};
   const Floats before = run(s);
   const int threads = set_cpu_threads(1);
   run(s);
