@@ -3,18 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
 #include "absl/synchronization/mutex.h"
 
 #include "allocator/error.h"
 #include "runtime/device/check/order_checker.h"
+#include "runtime/device/check/range_map.h"
 
 namespace ebb::device {
 namespace {
@@ -145,9 +144,11 @@ class CheckStream final : public Stream {
     const std::uint64_t before = inner_.record().ticket();
     inner_.wait({*entry->inner, event.ticket()}, tag);
     const std::uint64_t ticket = inner_.record().ticket();
-    // Without a ticket of its own it changes no order that the device knows of.
     if (ticket != before) {
       shared_.checker.wait(source_, ticket, {entry->source, event.ticket()});
+    } else {
+      // There is an order already, or the device has seen the end: then the host knows.
+      (void)Event(*entry->outer, event.ticket()).done();
     }
     shared_.tell();
   }
@@ -209,14 +210,18 @@ class CheckMemory final : public DeviceMemory {
     constexpr std::size_t kGranule = DeviceArena::kGranularityBytes;
     const std::size_t whole =
         (std::max<std::size_t>(bytes, 1) + kGranule - 1) / kGranule * kGranule;
-    see_what_is_done(*address, *address + whole);
+    // The device below may have seen that the last uses of these bytes are done, and so
+    // asked for no wait: then the host knows, and the checker must, too.
+    freed_.take(*address, *address + whole, [](const Fence& last_use) {
+      last_use.for_each([](const Event& event) { (void)event.done(); });
+    });
     if (shared_.checker.lend(*address, whole)) take_over(*address, whole, stream);
     return address;
   }
 
   void free(std::uintptr_t address, const Fence& last_use) noexcept override {
     const std::size_t bytes = shared_.checker.free(address);
-    if (bytes > 0) freed_[address] = {address + bytes, last_use};
+    if (bytes > 0) freed_.set(address, address + bytes, last_use);
     inner_.free(address, shared_.names.inner(last_use));
   }
   Hold hold(std::uintptr_t address) override {
@@ -233,28 +238,6 @@ class CheckMemory final : public DeviceMemory {
   void reset_peaks() noexcept override { inner_.reset_peaks(); }
 
  private:
-  struct Freed {
-    std::uintptr_t end = 0;
-    Fence last_use;
-  };
-
-  // The device below may have seen that the last uses of these bytes are done, and so asked
-  // for no wait: then the host knows, and so must the checker.
-  void see_what_is_done(std::uintptr_t begin, std::uintptr_t end) {
-    auto it = freed_.upper_bound(begin);
-    if (it != freed_.begin() && std::prev(it)->second.end > begin) --it;
-    while (it != freed_.end() && it->first < end) {
-      const std::uintptr_t from = it->first;
-      const Freed freed = it->second;
-      freed.last_use.for_each([](const Event& event) { (void)event.done(); });
-      freed_.erase(it);
-      if (from < begin) freed_[from] = {begin, freed.last_use};
-      if (end < freed.end) freed_[end] = freed;
-      it = freed_.lower_bound(begin);
-      if (end < freed.end) break;
-    }
-  }
-
   // Whoever used the memory before must be ordered before `stream`, and what was in it is
   // gone.
   void take_over(std::uintptr_t address, std::size_t bytes, Stream& stream) {
@@ -273,7 +256,7 @@ class CheckMemory final : public DeviceMemory {
   Shared& shared_;
   DeviceMemory& inner_;
   const bool poison_;
-  absl::btree_map<std::uintptr_t, Freed> freed_;  // By begin.
+  RangeMap<Fence> freed_;  // The last use of what is not lent.
 };
 
 class CheckedDevice final : public CheckDevice, private OpObserver {

@@ -130,7 +130,12 @@ void OrderChecker::signal(Source stream, std::uint64_t ticket, Point timeline) {
 
 void OrderChecker::nothing(Source stream, std::uint64_t ticket) {
   const absl::MutexLock lock(&mutex_);
-  push(stream, ticket, {});
+  Mover::Work work;
+  work.kind = Mover::Kind::kOp;  // What comes after it comes after what the host knew.
+  work.body = [this, stream, ticket, known = known()](void*) {
+    join(stream, ticket, known);
+  };
+  push(stream, ticket, std::move(work));
   pump();
 }
 

@@ -1,0 +1,55 @@
+// Values for ranges of addresses that do not overlap.
+
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+
+namespace ebb::device {
+
+// Not thread-safe.
+template <typename T>
+class RangeMap {
+ public:
+  // The range has `value` from now on, and nothing else.
+  void set(std::uintptr_t begin, std::uintptr_t end, T value) {
+    take(begin, end, [](const T&) {});
+    ranges_.emplace(begin, Entry{end, std::move(value)});
+  }
+
+  // Clears the range; calls visit(value) for each value that was somewhere in it.
+  template <typename Visit>
+  void take(std::uintptr_t begin, std::uintptr_t end, Visit visit) {
+    auto it = ranges_.upper_bound(begin);
+    if (it != ranges_.begin() && std::prev(it)->second.end > begin) --it;
+    while (it != ranges_.end() && it->first < end) {
+      const std::uintptr_t from = it->first;
+      const Entry entry = std::move(it->second);
+      ranges_.erase(it);
+      visit(entry.value);
+      if (from < begin) ranges_.emplace(from, Entry{begin, entry.value});
+      if (end < entry.end) ranges_.emplace(end, Entry{entry.end, entry.value});
+      it = ranges_.lower_bound(begin);
+    }
+  }
+
+  // The value at an address, or null.
+  const T* find(std::uintptr_t at) const {
+    auto it = ranges_.upper_bound(at);
+    if (it == ranges_.begin() || (--it)->second.end <= at) return nullptr;
+    return &it->second.value;
+  }
+
+ private:
+  struct Entry {
+    std::uintptr_t end = 0;
+    T value;
+  };
+
+  absl::btree_map<std::uintptr_t, Entry> ranges_;  // By begin.
+};
+
+}  // namespace ebb::device
