@@ -27,14 +27,16 @@ Tensor Engine::Impl::Packed::unpack() {
             "a tensor saved for the backward of ", block_.op,
             " was changed in place since: it is at version ", block_.version->value.load(),
             ", and was saved at version ", block_.key.version);
-  if (!wanted_) {
-    wanted_ = true;
-    ++block_.wanted;
-  }
+  want();
   engine_->use(block_);
   const auto offset = (block_.device_begin + begin_) / size_of(dtype_);
   return Tensor::over(block_.device, shape_, strides_, dtype_,
                       static_cast<std::int64_t>(offset));
+}
+
+void Engine::Impl::Packed::want() noexcept {
+  if (std::exchange(wanted_, true)) return;
+  ++block_.wanted;
 }
 
 void Engine::Impl::Packed::used() noexcept {

@@ -17,6 +17,9 @@ class Engine::Impl::Packed final : public autograd::PackedTensor {
   Tensor unpack() override;
   void used() noexcept override;
 
+  // Backward will ask for it (again, after used()).
+  void want() noexcept;
+
   Block& block() const noexcept { return block_; }
 
  private:

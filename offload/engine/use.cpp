@@ -14,6 +14,7 @@ void Engine::Impl::begin_backward(std::span<autograd::PackedTensor* const> order
     auto* packed = dynamic_cast<Packed*>(tensor);  // Hooks may be nested.
     if (packed == nullptr) continue;
     // A backward inside of another one takes over what both will use.
+    packed->want();
     if (Walk* outer = walk_of(packed->block())) outer->forget(packed->block());
     order.push_back(&packed->block());
   }
@@ -80,6 +81,8 @@ void Engine::Impl::prefetch(Walk& walk, const Event& point) {
 }
 
 bool Engine::Impl::due(const Walk& walk, const Block& block) const noexcept {
+  // What is needed next takes its memory in any case.
+  if (block.position == static_cast<std::size_t>(walk.now() + 1)) return true;
   const std::size_t limit = most_waiting_bytes(device_.capability().h2d);
   if (walk.ahead_bytes() > 0 && walk.ahead_bytes() + block.bytes() > limit) return false;
   return walk.lookahead.wants(walk.now(), block.position);

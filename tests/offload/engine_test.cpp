@@ -212,6 +212,7 @@ TEST(EngineTest, BackwardTwiceFetchesASecondTime) {
   EXPECT_EQ(world.engine->figures().refetched_bytes, 0U);
   backward(world, graph, {});
   EXPECT_EQ(world.engine->figures().refetched_bytes, 8 * 256 * kKiB);
+  EXPECT_EQ(world.engine->figures().missed, 0U);
   world.finish();
   expect_balanced(world);
   expect_nothing_left(world);
