@@ -1,7 +1,7 @@
 #include "allocator/device_arena.h"
 
 #include <algorithm>
-#include <compare>
+#include <tuple>
 
 #include "allocator/error.h"
 
@@ -13,7 +13,11 @@ struct DeviceArena::Harm {
   std::size_t bytes = 0;    // That have them.
   std::uint64_t freed = 0;  // The latest of those; what was freed first ends first.
   std::size_t offset = 0;
-  auto operator<=>(const Harm&) const = default;
+
+  friend bool operator<(const Harm& a, const Harm& b) {
+    return std::tie(a.events, a.bytes, a.freed, a.offset) <
+           std::tie(b.events, b.bytes, b.freed, b.offset);
+  }
 };
 
 DeviceArena::DeviceArena(const StreamOrder& order, std::uintptr_t base,

@@ -8,19 +8,16 @@ namespace {
 
 // Whether one fence can stand for both.
 bool lose_nothing(const Fence& a, const Fence& b) noexcept {
+  if (a.empty() || b.empty()) return a.empty() && b.empty();
   const EventSource* source = nullptr;
-  std::size_t events[2] = {0, 0};
   bool same = true;
-  std::size_t side = 0;
   const auto look = [&](const Event& event) {
     if (source == nullptr) source = event.source();
     same = same && event.source() == source;
-    ++events[side];
   };
   a.for_each(look);
-  side = 1;
   b.for_each(look);
-  return same && events[0] == events[1];
+  return same;
 }
 
 }  // namespace
@@ -128,19 +125,19 @@ void RegionMap::link(Index before, Index region, Index after) noexcept {
 }
 
 void RegionMap::queue(Index region) noexcept {
-  regions_[region].queued = true;
-  regions_[region].older = newest_;
-  regions_[region].newer = kNone;
-  (newest_ == kNone ? oldest_ : regions_[newest_].newer) = region;
+  regions_[region].queued_ = true;
+  regions_[region].older_ = newest_;
+  regions_[region].newer_ = kNone;
+  (newest_ == kNone ? oldest_ : regions_[newest_].newer_) = region;
   newest_ = region;
 }
 
 void RegionMap::unqueue(Index region) noexcept {
   Region& mine = regions_[region];
-  if (!mine.queued) return;
-  mine.queued = false;
-  (mine.older == kNone ? oldest_ : regions_[mine.older].newer) = mine.newer;
-  (mine.newer == kNone ? newest_ : regions_[mine.newer].older) = mine.older;
+  if (!mine.queued_) return;
+  mine.queued_ = false;
+  (mine.older_ == kNone ? oldest_ : regions_[mine.older_].newer_) = mine.newer_;
+  (mine.newer_ == kNone ? newest_ : regions_[mine.newer_].older_) = mine.older_;
 }
 
 RegionMap::Index RegionMap::merge_around(Index region) noexcept {

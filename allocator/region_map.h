@@ -35,9 +35,9 @@ class RegionMap {
 
    private:
     friend class RegionMap;
-    Index older = kNone;  // The free regions that have a fence, by age.
-    Index newer = kNone;
-    bool queued = false;
+    Index older_ = kNone;  // The free regions that have a fence, by age.
+    Index newer_ = kNone;
+    bool queued_ = false;
   };
 
   struct Hole {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <limits>
 
 namespace ebb {
@@ -39,9 +40,9 @@ void Tlsf::remove(Chunk* first) noexcept {
 }
 
 Tlsf::Chunk* Tlsf::take(std::size_t bytes) {
-  if (spare_ == nullptr) make_spare(made_);
   Chunk* chunk = find(bytes);
   if (chunk == nullptr) return nullptr;
+  if (spare_ == nullptr) make_spare(made_);
   erase(chunk);
   if (chunk->bytes > bytes) {
     Chunk* rest = make();
@@ -79,6 +80,7 @@ void Tlsf::put(Chunk* chunk) noexcept {
 
 Tlsf::Class Tlsf::class_of(std::size_t bytes) noexcept {
   const std::size_t granules = bytes / kGranularityBytes;
+  assert(granules > 0);
   const auto log = static_cast<unsigned>(std::bit_width(granules)) - 1;
   if (log < kSecondBits) return {0, static_cast<unsigned>(granules)};
   return {log - kSecondBits + 1,
@@ -134,8 +136,7 @@ void Tlsf::erase(Chunk* chunk) noexcept {
 }
 
 void Tlsf::make_spare(std::size_t chunks) {
-  chunks_.reserve(chunks_.size() + 1);
-  chunks_.push_back(std::make_unique<Chunk[]>(chunks));
+  chunks_.emplace_back(chunks);
   made_ += chunks;
   for (std::size_t i = chunks; i-- > 0;) drop(&chunks_.back()[i]);
 }

@@ -12,7 +12,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "allocator/event.h"
@@ -45,7 +44,9 @@ class Tlsf {
   Chunk* add(std::byte* data, std::size_t bytes);
 
   // Whether nothing of the slab that begins with `first` is taken.
-  static bool is_whole(const Chunk& first) noexcept { return first.free && !first.after; }
+  static bool is_whole(const Chunk& first) noexcept {
+    return first.free && first.after == nullptr;
+  }
 
   // Takes a whole slab out again.
   void remove(Chunk* first) noexcept;
@@ -84,9 +85,9 @@ class Tlsf {
   std::array<std::uint32_t, kFirsts> seconds_{};  // Which classes of a row.
   std::array<std::array<Chunk*, kSeconds>, kFirsts> classes_{};
 
-  std::vector<std::unique_ptr<Chunk[]>> chunks_;
-  std::size_t made_ = 0;    // Chunks in chunks_.
-  Chunk* spare_ = nullptr;  // The unused ones, linked by next.
+  std::vector<std::vector<Chunk>> chunks_;  // None of them moves.
+  std::size_t made_ = 0;                    // Chunks in chunks_.
+  Chunk* spare_ = nullptr;                  // The unused ones, linked by next.
 };
 
 }  // namespace ebb
