@@ -13,7 +13,7 @@ namespace {
 
 // OpenMP keeps its count for each thread of the program; this one is for all.
 std::atomic<int>& thread_count() {
-  static std::atomic<int> count{omp_get_max_threads()};
+  static std::atomic<int> count{std::min(omp_get_max_threads(), omp_get_thread_limit())};
   return count;
 }
 
@@ -22,7 +22,8 @@ std::atomic<int>& thread_count() {
 int set_cpu_threads(int threads) {
   EBB_CHECK(threads >= 1, kInvalidArgument, "set_cpu_threads: ", threads,
             " threads; at least 1 is needed");
-  return thread_count().exchange(threads);
+  // Where a limit is set (OMP_THREAD_LIMIT), oneDNN must not count on more.
+  return thread_count().exchange(std::min(threads, omp_get_thread_limit()));
 }
 
 int cpu_threads() { return thread_count().load(std::memory_order_relaxed); }
