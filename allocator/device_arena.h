@@ -3,8 +3,9 @@
 // Memory is given back before the work that uses it has ended, together with the fence of
 // that work. Whoever is given it next waits for the fence on its stream, on the device: the
 // host does not wait. What is free in a stream's own order is preferred to fresh addresses,
-// and these to bytes with events to wait for. The arena knows addresses only; which bytes
-// are live at what time is the device's to say.
+// and these to bytes with events to wait for, as few as can be; the lowest that fits is
+// taken. So a run gives the same addresses under any limit that it does not reach. The
+// arena knows addresses only; which bytes are live at what time is the device's to say.
 
 #pragma once
 
