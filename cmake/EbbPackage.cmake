@@ -28,7 +28,9 @@ set_target_properties(ebbtide PROPERTIES LINKER_LANGUAGE CXX)
 set_target_properties(
   ebbtide PROPERTIES VERSION ${PROJECT_VERSION}
                      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-target_link_options(ebbtide PRIVATE $<$<NOT:$<BOOL:${EBB_SANITIZE}>>:LINKER:--no-undefined>)
+if(NOT EBB_SANITIZE) # Its runtime is in the program.
+  target_link_options(ebbtide PRIVATE LINKER:--no-undefined)
+endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Ebbtide)
 set(data_dir ${CMAKE_INSTALL_DATADIR}/ebbtide) # Where bindings/cli looks for the text that ships.
