@@ -25,7 +25,8 @@ bool requires_grad(const Tensor& tensor) noexcept;
 // Of a leaf. Error{kFailedPrecondition} for a tensor that an op made.
 void set_requires_grad(const Tensor& leaf, bool on);
 // The gradient that backward() has added to a leaf; undefined before. Its storage's purpose
-// is kGradients.
+// is kGradients. After create_graph it is part of a graph that holds the leaf: let go of it
+// with set_gradient(leaf, {}).
 Tensor gradient(const Tensor& leaf);
 // Gives a leaf its gradient buffer (a parameter's is kept from step to step), or none.
 void set_gradient(const Tensor& leaf, Tensor gradient);

@@ -173,6 +173,9 @@ class Run final : public GradientSink {
     if (visit.wanted) {
       Node& node = *visit.node;
       if (arrived) {
+        // A backward of the same graph may have run inside of this one.
+        EBB_CHECK(!node.released(), kFailedPrecondition, "backward through ", node.name(),
+                  ", whose saved tensors were given up in the meantime");
         const StageScope stage(node.stage());
         BackwardCall call(*this, node, std::move(visit.gradients), keep_, create_graph_);
         node.backward(call);

@@ -28,8 +28,8 @@ class PackedTensor {
  public:
   virtual ~PackedTensor() = default;
 
-  // The tensor, as it was: dtype, shape, strides, offset, bytes. May be called again
-  // (retain_graph). Throws Error.
+  // The tensor, as it was: dtype, shape, strides, offset, bytes, and of purpose
+  // kActivations. May be called again (retain_graph). Throws Error.
   virtual Tensor unpack() = 0;
 
   // Backward needs it no more, though the graph may live on; unpack() may still come, at a

@@ -36,7 +36,8 @@ class Tensor {
   static Tensor over(StorageRef storage, Shape shape, DType dtype, std::int64_t offset = 0);
   static Tensor over(StorageRef storage, Shape shape, Shape strides, DType dtype,
                      std::int64_t offset);
-  // A job's own device memory. `deleter` gets the fence of the last op that uses it.
+  // A job's own device memory; it counts as activations. `deleter` gets the fence of the
+  // last op that uses it.
   static Tensor from_blob(device::Device& device, void* data, Shape shape, DType dtype,
                           std::function<void(const Fence& last_use)> deleter);
 

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -368,6 +370,65 @@ TEST_F(BackwardTest, RunsInsideBackward) {
   const Tensor inputs[] = {x};
   backward(autograd::apply(std::make_shared<Inner>(), inputs).front());
   EXPECT_EQ(values_of(gradient(x)), Floats{6});
+}
+
+TEST_F(BackwardTest, NoticesABackwardOfTheSameGraphInsideOfIt) {
+  class Again final : public Function {
+   public:
+    const char* name() const noexcept override { return "again"; }
+    std::vector<Tensor> forward(Saved&, std::span<const Tensor> in) override {
+      return {in[0].alias()};
+    }
+    std::vector<Tensor> backward(Saved&, std::span<const Tensor> gradients) override {
+      const Tensor start = std::exchange(below, {});
+      autograd::backward(start);
+      return {gradients[0]};
+    }
+    Tensor below;
+  };
+  const Tensor x = leaf(1);
+  const auto again = std::make_shared<Again>();
+  const Tensor h = gelu(x);
+  again->below = sum(h);
+  const Tensor inputs[] = {h};
+  const Tensor loss = sum(autograd::apply(again, inputs).front());
+  EXPECT_EQ(code_of([&] { backward(loss); }), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(Backward, FollowsTheCurrentStreamFromOpToOp) {
+  for (const device::Order& order : test::all_orders()) {
+    const auto device = test::checked_sim(order);
+    device::Stream& first = device->current_stream();
+    device::Stream& second = device->create_stream("second");
+    const auto switch_to = [&](device::Stream& stream) {
+      stream.wait(device->current_stream().record(), {});
+      device->set_current_stream(stream);
+    };
+    {
+      const Tensor x = test::random_leaf(*device, {64}, 1);
+      const auto run = [&](bool change) {
+        test::HostHooks hooks;
+        const HooksScope scope(&hooks);
+        Tensor h = x;
+        for (int i = 0; i < 4; ++i) {
+          if (change) switch_to(i % 2 == 0 ? second : first);
+          h = gelu(scale(h, 2));
+        }
+        const Tensor loss = sum(h);
+        if (change) switch_to(second);
+        backward(loss);
+        const Floats values = values_of(gradient(x));
+        if (change) switch_to(first);
+        set_gradient(x, {});
+        return values;
+      };
+      const Floats expected = run(false);
+      EXPECT_EQ(run(true), expected) << test::describe(order);
+    }
+    device->synchronize();
+    EXPECT_EQ(device->order().violations, 0U);
+    device->destroy_stream(second);
+  }
 }
 
 TEST(Backward, GivesTheSameBitsInEveryOrder) {

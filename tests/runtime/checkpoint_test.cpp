@@ -412,6 +412,42 @@ TEST_F(CheckpointTest, RefusesBackwardInsideOfASegment) {
   EXPECT_THROW(run(inside, x_), Error);
 }
 
+TEST_F(CheckpointTest, TakesAJobsOwnOps) {
+  class Square final : public Function {
+   public:
+    const char* name() const noexcept override { return "square"; }
+    std::vector<Tensor> forward(Saved& saved, std::span<const Tensor> in) override {
+      saved.save(in);
+      return {multiply(in[0], in[0])};
+    }
+    std::vector<Tensor> backward(Saved& saved, std::span<const Tensor> g) override {
+      EXPECT_EQ(saved.saved().size(), 1U);
+      return {scale(multiply(saved.saved().front(), g[0]), 2)};
+    }
+  };
+  const Segment own = [&](std::span<const Tensor> in) {
+    const Tensor inputs[] = {block(in[0])};
+    return autograd::apply(std::make_shared<Square>(), inputs);
+  };
+  set_random({.seed = 9, .step = 4});
+  const Tensor inputs[] = {x_};
+  const std::vector<Floats> expected = results(own(inputs).front());
+  set_random({.seed = 9, .step = 4});
+  EXPECT_EQ(results(run(own, x_)), expected);
+}
+
+TEST_F(CheckpointTest, HooksInsideOfASegmentGetNothing) {
+  test::HostHooks hooks;
+  const Segment hooked = [&](std::span<const Tensor> in) {
+    const HooksScope scope(&hooks);
+    return std::vector<Tensor>{block(in[0])};
+  };
+  const std::vector<Floats> expected = plain(1);
+  set_random({.seed = 9, .step = 4});
+  EXPECT_EQ(results(run(hooked, x_)), expected);
+  EXPECT_TRUE(hooks.log().packed.empty());
+}
+
 TEST_F(CheckpointTest, IsJustTheSegmentWithoutGradients) {
   test::HostHooks hooks;
   const HooksScope scope(&hooks);
