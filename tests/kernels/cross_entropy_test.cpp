@@ -78,6 +78,17 @@ TEST_P(CrossEntropy, StandsLogitsThatNoExponentialCouldHold) {
   EXPECT_EQ(logits[1], 0);
 }
 
+TEST_P(CrossEntropy, StandsLogitsThatAllLieFarBelowZero) {
+  for (std::int64_t vocabulary = 1; vocabulary < 70; ++vocabulary) {
+    Floats logits(static_cast<std::size_t>(vocabulary), -500);
+    const std::int32_t target = 0;
+    float loss = 0;
+    kernels().cross_entropy({.rows = 1, .vocabulary = vocabulary}, logits.data(), &target,
+                            &loss, false, 1, nullptr);
+    EXPECT_NEAR(loss, std::log(static_cast<double>(vocabulary)), 1e-6);
+  }
+}
+
 TEST_P(CrossEntropy, RefusesATargetOutsideTheVocabulary) {
   for (const std::int32_t target : {3, -2}) {
     Floats logits(3);
