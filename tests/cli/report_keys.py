@@ -138,7 +138,8 @@ def sum_problems(report):
         bound = time["bound"]
         if bound and time["step_seconds"] < bound["seconds"] * (1 - 1e-9):
             yield f"step_seconds {time['step_seconds']} is below its bound {bound['seconds']}"
-        if bound and bound["seconds"] < closed_form(bound) * (1 - 1e-9):
+        # The closed form spreads t0 evenly over the bytes, which blocks of unlike sizes do not.
+        if bound and bound["seconds"] < closed_form(bound) * 0.99:
             yield f"bound.seconds {bound['seconds']} is below the closed form {closed_form(bound)}"
     if report["device"]["peak_activation_bytes"] > report["device"]["peak_bytes"]:
         yield "peak_activation_bytes is above peak_bytes"
