@@ -58,9 +58,12 @@ void Engine::Impl::use(Block& block) {
     fetches_.push_back(use);
   }
   block.fetch_unused = false;
-  if (block.fetched.source() != nullptr) {
-    compute.wait(block.fetched, {device::StallCause::kH2DLate, "engine.use"});
-  }
+  // The copy that brought it; or, where it never left, the op that made it: on whatever
+  // stream that was.
+  const bool came = block.fetched.source() != nullptr;
+  compute.wait(
+      block.device->last_write(),
+      {came ? device::StallCause::kH2DLate : device::StallCause::kHost, "engine.use"});
   if (block.sent_generation == sent_generation_ && !sent_[block.sent_index].used) {
     sent_[block.sent_index].used = true;
     sent_[block.sent_index].before_use = use.reached;

@@ -112,7 +112,13 @@ TEST_F(LearnedTest, LearnsTheTimeOfComputeBetweenUsesWithoutItsStalls) {
   Walk walk(1, order);
   walk.began = work(5);
   const Event first = work(3);
-  const Event fetched = link.launch(test::op("not a copy", 0), [](void*) {});
+  const tensor::StorageRef storage = memory();
+  std::byte* host = device_->host_memory().pin(64);
+  const Event fetched = link.copy({.name = "fetch",
+                                   .direction = device::CopyInfo::Direction::kHostToDevice,
+                                   .device = storage->address(),
+                                   .host = host,
+                                   .bytes = 9});
   walk.uses.push_back({first, fetched});
   const Event second = work(2);
   walk.uses.push_back({second, {}});
@@ -122,10 +128,11 @@ TEST_F(LearnedTest, LearnsTheTimeOfComputeBetweenUsesWithoutItsStalls) {
   EXPECT_EQ(learned.find(walk.sizes), nullptr);
   learned.learn(walk, *device_);
   ASSERT_NE(learned.find(walk.sizes), nullptr);
-  // The fetch ended at 10, behind both ops on the queue, so nothing is left between them.
-  EXPECT_EQ(*learned.find(walk.sizes), (std::vector<double>{3, 0}));
+  // The first use came at 8, its fetch at 9, the second use at 10.
+  EXPECT_EQ(*learned.find(walk.sizes), (std::vector<double>{3, 1}));
   EXPECT_EQ(learned.find({10}), nullptr);
   device_->destroy_stream(link);
+  device_->host_memory().unpin(host, 64);
 }
 
 TEST_F(LearnedTest, LearnsNothingFromUsesOutOfOrder) {
