@@ -15,8 +15,8 @@
 namespace ebb::cli {
 namespace {
 
-constexpr std::int64_t kBatches = 4;
-constexpr std::size_t kPrompt = 64;
+constexpr std::int64_t kBatches = 2;
+constexpr std::size_t kPrompt = 48;
 
 std::int64_t parameters(const nn::Gpt2& model) {
   std::int64_t count = 0;
@@ -29,7 +29,7 @@ std::int64_t parameters(const nn::Gpt2& model) {
 // A sample should not take longer than the training: a large model says less.
 std::int64_t sample_tokens(const nn::Gpt2& model) {
   constexpr std::int64_t kWork = 2'000'000'000;
-  return std::clamp<std::int64_t>(kWork / parameters(model), 16, 160);
+  return std::clamp<std::int64_t>(kWork / parameters(model), 16, 128);
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 // The program `ebb`: one sub-command each, and what a wrong command line says.
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "allocator/error.h"
 #include "bindings/cli/doctor_command.h"
@@ -41,6 +44,22 @@ config::Settings given(const CLI::App& train) {
   return settings;
 }
 
+// Says so where the first word is no command: CLI11 would only say that one is required.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    names.push_back(command->get_name());
+  }
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (!first.empty() && first.front() == '-') return;
+  if (std::find(names.begin(), names.end(), first) != names.end()) return;
+  const std::string what =
+      first.empty() ? "a command is required" : absl::StrCat("'", first, "' is no command");
+  throw Error(absl::StatusCode::kInvalidArgument,
+              absl::StrCat(what, "; this release has: ", absl::StrJoin(names, ", "),
+                           "; `ebb --help` says what they do"));
+}
+
 int run(int argc, char** argv) {
   CLI::App app{
       "Trains inside a memory budget: activations leave for host memory in forward, "
@@ -59,9 +78,13 @@ int run(int argc, char** argv) {
       *app.add_subcommand("doctor", "Say what this machine can do, and what is in the way");
   const CLI::Option& json = *doctor_app.add_flag("--json")->description("print JSON");
   try {
+    check_command(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
     return app.exit(success);  // --help, --version.
+  } catch (const Error& error) {
+    std::fprintf(stderr, "ebb: %s\n", error.what());
+    return kWrongRequest;
   } catch (const CLI::ParseError& error) {
     const std::string which = train.parsed()        ? "ebb train"
                               : doctor_app.parsed() ? "ebb doctor"

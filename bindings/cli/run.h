@@ -65,8 +65,8 @@ class Run {
   std::optional<std::size_t> budget_bytes_;
   std::unique_ptr<offload::RunRecorder>
       recorder_;  // Outlives device_, whose observer it is.
+  device::CheckDevice* check_ = nullptr;  // device_, if it is one: set while that is made.
   std::unique_ptr<device::Device> device_;
-  device::CheckDevice* check_ = nullptr;  // device_, if it is one.
   transfer::Link link_;
   PinnedPool pool_;
   offload::HostStore store_;

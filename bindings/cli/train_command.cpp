@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "allocator/error.h"
 #include "allocator/host_limits.h"
 #include "bindings/cli/environment.h"
@@ -73,6 +75,7 @@ class TrainCommand {
   const config::RunConfig& config() const { return request_.config; }
   int refuse(const Refusal& refusal);
   int carry_out(const Clearance& clearance);
+  std::optional<Refusal> host_budget_refusal() const;
   void check_machine(const Clearance& clearance) const;
   std::vector<train::StepResult> take_steps(Run& run);
   void write_report();
@@ -96,6 +99,28 @@ int TrainCommand::refuse(const Refusal& refusal) {
   say(output_.err, refusal.message);
   write_report();
   return kFailed;
+}
+
+// More than the machine will ever have is a mistake, however little the run parks.
+std::optional<Refusal> TrainCommand::host_budget_refusal() const {
+  const HostLimits limits = read_host_limits();
+  if (!config().host_budget_bytes || config().dry) return std::nullopt;
+  const auto refusal = [&](std::size_t limit, const std::string& whose) {
+    return Refusal{
+        .code = absl::StatusCode::kInvalidArgument,
+        .message = absl::StrCat("the host budget of ",
+                                config::format_size(*config().host_budget_bytes),
+                                " is more than ", whose, ": ", config::format_size(limit)),
+        .smallest_device_budget_bytes = std::nullopt};
+  };
+  if (limits.total_bytes && *config().host_budget_bytes > *limits.total_bytes) {
+    return refusal(*limits.total_bytes, "the RAM of this machine");
+  }
+  if (limits.cgroup && *config().host_budget_bytes > limits.cgroup->limit_bytes) {
+    return refusal(limits.cgroup->limit_bytes,
+                   absl::StrCat("the limit in ", limits.cgroup->file));
+  }
+  return std::nullopt;
 }
 
 // A simulated device's memory is this machine's, so it must be there.
@@ -149,6 +174,7 @@ int TrainCommand::run() {
   try {
     set_cpu_threads(config().threads);
     for (const std::string& note : config().notes()) say(output_.err, note);
+    if (const auto refusal = host_budget_refusal()) return refuse(*refusal);
     const Verdict verdict = preflight(config(), interrupt_);
     if (const auto* refusal = std::get_if<Refusal>(&verdict)) return refuse(*refusal);
     return carry_out(std::get<Clearance>(verdict));

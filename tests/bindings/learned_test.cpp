@@ -1,0 +1,51 @@
+#include "bindings/cli/learned.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bindings/cli/run.h"
+#include "kernels/cpu/cpu_kernels.h"
+#include "tests/support/tiny_request.h"
+
+namespace ebb::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(LearnedTest, ContinuesTheUnseenTextAndSaysHowWellItPredictsIt) {
+  const config::RunConfig config = test::tiny_request();
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += "verse " + std::to_string(i) + "\n";
+  const train::TextData data("text", text, 32, 256);
+  Run run(config, {}, &data);
+  const Learned learned = look_at_learned(run.model(), data, config);
+  EXPECT_NEAR(learned.validation_loss.value(), 5.5, 0.5);  // ln 256
+  EXPECT_FALSE(learned.text.empty());
+  EXPECT_THAT(text, HasSubstr(learned.prompt));
+  EXPECT_EQ(learned.why_not, "");
+  EXPECT_EQ(look_at_learned(run.model(), data, config).text, learned.text);
+}
+
+TEST(LearnedTest, ADeviceWithoutRoomIsAnAnswer) {
+  const config::RunConfig config = test::tiny_request({{"batch", "64"}});
+  const train::TextData data("text", std::string(40000, 'a'), 32, 256);
+  const auto device = device::make_sim_device(
+      {.profile = config.profile, .order = {}, .limit_bytes = std::size_t{280} << 10},
+      cpu_kernels());
+  const nn::Gpt2 model(*device, config.model, 1);
+  const Learned learned = look_at_learned(model, data, config);
+  EXPECT_NE(learned.why_not, "");
+  EXPECT_THAT(to_text(learned), HasSubstr("no text was sampled"));
+}
+
+TEST(LearnedTest, PrintsNothingThatUpsetsATerminal) {
+  const std::string text = to_text(
+      {.validation_loss = 1.5, .prompt = "In the", .text = "\x1b[2J", .why_not = ""});
+  EXPECT_THAT(text, HasSubstr("validation loss 1.5000"));
+  EXPECT_THAT(text, HasSubstr("after \"In the\""));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+}
+
+}  // namespace
+}  // namespace ebb::cli

@@ -1,0 +1,94 @@
+"""The program itself: its commands, exit codes, streams and what Ctrl-C leaves behind. EBB is the program."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import unittest
+
+EBB = os.environ["EBB"]
+SHAPE = "--layers 2 --heads 2 --hidden 32 --batch 1 --seq 16 --threads 1".split()
+SMALL = [*SHAPE, "--steps", "2"]
+
+
+class Main(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def ebb(self, *arguments, **environment):
+        return subprocess.run(
+            [EBB, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **environment},
+        )
+
+    def assert_wrong(self, names, *arguments, **environment):
+        done = self.ebb(*arguments, **environment)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(names, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("ebb: "), done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_says_what_would_work_for_a_wrong_command_line(self):
+        self.assert_wrong("train, doctor")
+        self.assert_wrong("'plan' is no command", "plan")
+        self.assert_wrong("--nvme", "train", "--nvme", "/scratch")
+        self.assert_wrong("`ebb train --help`", "train", "--frobnicate")
+        self.assert_wrong("--steps", "train", "--steps")
+        self.assert_wrong("--steps", "train", "--steps", "1", "--steps", "2")
+        self.assert_wrong("--batch", "train", "--seq", "--batch", "4")
+        self.assert_wrong("EBB_NVME", "train", *SMALL, EBB_NVME="/scratch")
+        self.assert_wrong("EBB_DEVICE_BUDGET", "train", *SMALL, EBB_DEVICE_BUDGET="much")
+
+    def test_help_names_every_flag(self):
+        text = self.ebb("train", "--help").stdout
+        for flag in ("--model", "--device-budget", "--checkpoint", "--offload", "--verify-gradients", "--report"):
+            self.assertIn(flag, text)
+
+    def test_results_go_to_stdout_and_progress_to_stderr(self):
+        done = self.ebb("train", *SMALL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("step 2/2", done.stderr)
+        self.assertIn("device memory", done.stdout)
+        self.assertNotIn("step 2/2", done.stdout)
+
+    def test_json_is_the_report(self):
+        done = self.ebb("train", *SMALL, "--json", "--report", "r.json")
+        self.assertEqual(json.loads(done.stdout), json.loads((self.folder / "r.json").read_text()))
+
+    def test_ctrl_c_ends_the_run_in_order(self):
+        command = [EBB, "train", *SHAPE, "--steps", "1000000", "--report", "r.json"]
+        run = subprocess.Popen(
+            command, cwd=self.folder, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        self.assertIn("step 1/", run.stderr.readline())
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("interrupted", errors)
+        self.assertEqual([p.name for p in self.folder.iterdir()], ["r.json"])
+        self.assertEqual(json.loads((self.folder / "r.json").read_text())["error"]["code"], "CANCELLED")
+
+    def test_a_read_only_report_is_said_before_the_training(self):
+        path = self.folder / "r.json"
+        path.write_text("kept")
+        path.chmod(0o444)
+        done = self.ebb("train", *SMALL, "--report", "r.json")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("read-only", done.stderr)
+        self.assertNotIn("step", done.stderr)
+        self.assertEqual(path.read_text(), "kept")
+
+
+if __name__ == "__main__":
+    unittest.main()

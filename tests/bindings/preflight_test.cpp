@@ -1,0 +1,114 @@
+#include "bindings/cli/preflight.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tiny_request.h"
+
+namespace ebb::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Flags = std::vector<std::pair<std::string, std::string>>;
+
+class PreflightTest : public ::testing::Test {
+ protected:
+  Verdict verdict(Flags flags) const {
+    return preflight(test::tiny_request(std::move(flags)), interrupt_);
+  }
+  Clearance cleared(Flags flags) const {
+    const Verdict found = verdict(std::move(flags));
+    if (const auto* refusal = std::get_if<Refusal>(&found)) {
+      ADD_FAILURE() << refusal->message;
+      return {};
+    }
+    return std::get<Clearance>(found);
+  }
+  Refusal refused(Flags flags) const {
+    const Verdict found = verdict(std::move(flags));
+    EXPECT_TRUE(std::holds_alternative<Refusal>(found));
+    const auto* refusal = std::get_if<Refusal>(&found);
+    return refusal == nullptr ? Refusal{} : *refusal;
+  }
+  static Flags with(Flags flags, const char* flag, std::size_t value) {
+    flags.emplace_back(flag, std::to_string(value));
+    return flags;
+  }
+
+  const Interrupt interrupt_;
+};
+
+TEST_F(PreflightTest, ClearsAPlainRunWithItsOwnFigures) {
+  const Clearance plain = cleared({});
+  EXPECT_EQ(plain.without.peak_bytes, plain.figures.memory.peak_bytes);
+  EXPECT_EQ(plain.without.step_seconds, plain.figures.step_seconds);
+  EXPECT_EQ(plain.device_limit_bytes, plain.figures.memory.peak_reserved_bytes);
+}
+
+TEST_F(PreflightTest, ReservesWhatIsParkedAndLittleMore) {
+  const Clearance run = cleared({{"checkpoint", "none"}, {"offload", "saved"}});
+  EXPECT_GT(run.figures.engine.offloaded_bytes, 0U);
+  EXPECT_EQ(run.figures.engine.no_room_bytes, 0U);
+  EXPECT_LE(static_cast<double>(run.host_reserve_bytes),
+            1.05 * static_cast<double>(run.figures.host.peak_requested_bytes));
+  EXPECT_LT(run.figures.memory.peak_bytes, run.without.peak_bytes);
+}
+
+TEST_F(PreflightTest, NamesASmallestBudgetThatWorksAndBelowWhichNothingDoes) {
+  for (const Flags& policy :
+       {Flags{}, Flags{{"checkpoint", "every:1"}, {"offload", "inputs"}},
+        Flags{{"checkpoint", "sqrt"}}, Flags{{"offload", "saved"}}}) {
+    const Refusal refusal = refused(with(policy, "device-budget", 4096));
+    ASSERT_TRUE(refusal.smallest_device_budget_bytes.has_value());
+    const std::size_t smallest = *refusal.smallest_device_budget_bytes;
+    const Clearance run = cleared(with(policy, "device-budget", smallest));
+    EXPECT_LE(run.device_limit_bytes, smallest);
+    const auto less = static_cast<std::size_t>(0.97 * static_cast<double>(smallest));
+    EXPECT_EQ(refused(with(policy, "device-budget", less)).smallest_device_budget_bytes,
+              smallest);
+  }
+}
+
+TEST_F(PreflightTest, SaysWhatItNeedsWhatItHasAndWhatWouldFit) {
+  const std::size_t plain = cleared({}).figures.memory.peak_bytes;
+  const Refusal refusal = refused(with({}, "device-budget", plain * 4 / 5));
+  EXPECT_EQ(refusal.code, absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(refusal.message,
+              AllOf(HasSubstr("needs"), HasSubstr("has"), HasSubstr("it would fit with --"),
+                    HasSubstr("--device-budget")));
+  EXPECT_THAT(refused(with({}, "device-budget", 4096)).message,
+              HasSubstr("no policy of this release makes it fit"));
+}
+
+TEST_F(PreflightTest, NamesTheProfileThatHasLessThanTheBudget) {
+  const Refusal refusal = refused({{"device-budget", "1000TiB"}});
+  EXPECT_EQ(refusal.code, absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refusal.message, AllOf(HasSubstr("a100-pcie4"), HasSubstr("is more than")));
+}
+
+TEST_F(PreflightTest, KeepsTheHostBudget) {
+  const Flags policy{{"offload", "saved"}};
+  const std::size_t parked = cleared(policy).figures.host.peak_requested_bytes;
+  const Clearance tight = cleared(with(policy, "host-budget", parked / 2));
+  EXPECT_LE(tight.host_reserve_bytes, parked / 2);
+  EXPECT_LE(tight.figures.host.pinned_bytes, parked / 2);
+}
+
+TEST_F(PreflightTest, TakesTheCapacityForABudget) {
+  EXPECT_EQ(device_budget_bytes(test::tiny_request()),
+            test::tiny_request().profile.capacity_bytes);
+  EXPECT_EQ(device_budget_bytes(test::tiny_request({{"device-budget", "1GiB"}})),
+            std::size_t{1} << 30);
+  EXPECT_FALSE(device_budget_bytes(test::tiny_request({{"device", "sim:free"}})));
+}
+
+TEST_F(PreflightTest, RehearsesAllStepsUnlessThatWouldTakeLong) {
+  EXPECT_EQ(dry_steps(test::tiny_request({{"steps", "3"}})), 3);
+  const std::int64_t many = dry_steps(test::tiny_request({{"steps", "1000000"}}));
+  EXPECT_GE(many, 4);
+  EXPECT_LT(many, 1000);
+}
+
+}  // namespace
+}  // namespace ebb::cli

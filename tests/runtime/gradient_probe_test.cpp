@@ -1,0 +1,99 @@
+#include "runtime/train/gradient_probe.h"
+
+#include <cstring>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "allocator/error.h"
+#include "runtime/autograd/autograd.h"
+#include "runtime/tensor/launch.h"
+#include "tests/support/sim_devices.h"
+#include "tests/support/tensors.h"
+
+namespace ebb::train {
+namespace {
+
+using ::testing::Property;
+using ::testing::SizeIs;
+using ::testing::Throws;
+
+nn::Parameters parameters_on(device::Device& device) {
+  nn::Parameters parameters;
+  for (std::uint64_t seed : {1, 2}) {
+    const Tensor leaf = test::random_parameter(device, {3, 5}, seed);
+    autograd::set_gradient(
+        leaf, test::random_tensor(device, {3, 5}, seed + 10, Purpose::kGradients));
+    parameters.push_back({.name = "p", .tensor = leaf, .decay = false});
+  }
+  return parameters;
+}
+
+TEST(GradientProbeTest, HashesEveryByteAndItsPlace) {
+  const std::string text = "the quick brown fox";
+  const std::uint64_t whole = hash_bytes(text.data(), text.size());
+  EXPECT_EQ(hash_bytes(text.data(), text.size()), whole);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string other = text;
+    other[i] = static_cast<char>(other[i] ^ 1);
+    EXPECT_NE(hash_bytes(other.data(), other.size()), whole) << i;
+  }
+  EXPECT_NE(hash_bytes(text.data(), text.size() - 1), whole);
+  EXPECT_NE(hash_bytes("ab", 2), hash_bytes("ba", 2));
+  EXPECT_NE(hash_bytes("b", 1, hash_bytes("a", 1)), hash_bytes("a", 1, hash_bytes("b", 1)));
+}
+
+TEST(GradientProbeTest, WritesAHashAsSixteenDigits) {
+  EXPECT_EQ(hex(0), "0000000000000000");
+  EXPECT_EQ(hex(0x1234abcd), "000000001234abcd");
+}
+
+TEST(GradientProbeTest, SeesTheGradientsAtItsPlaceInTheOrderOfWork) {
+  for (const device::Order& order : test::all_orders()) {
+    const auto device = test::checked_sim(order);
+    const nn::Parameters parameters = parameters_on(*device);
+    const GradientProbe before(parameters, true);
+    const std::vector<float> changed(15, 0.5F);
+    const Tensor gradient = autograd::gradient(parameters[1].tensor);
+    const std::vector<float> first = test::values_of(gradient);
+    tensor::copy_from_host(gradient, changed.data());
+    const GradientProbe after(parameters, true);
+    device->synchronize();
+    ASSERT_TRUE(before.checksum() && after.checksum());
+    EXPECT_NE(*before.checksum(), *after.checksum());
+    ASSERT_THAT(before.gradients(), SizeIs(2));
+    ASSERT_THAT(before.weights(), SizeIs(2));
+    EXPECT_EQ(std::memcmp(before.gradients()[1].data(), first.data(), 60), 0);
+    EXPECT_EQ(std::memcmp(after.gradients()[1].data(), changed.data(), 60), 0);
+    EXPECT_GE(before.wall_seconds(), 0);
+  }
+}
+
+TEST(GradientProbeTest, TakesNoTimeOfTheDevice) {
+  const auto device = test::checked_sim();
+  const nn::Parameters parameters = parameters_on(*device);
+  device->synchronize();
+  const double before = device->now();
+  const GradientProbe probe(parameters, false);
+  device->synchronize();
+  EXPECT_EQ(device->now(), before);
+  EXPECT_TRUE(probe.weights().empty());
+}
+
+TEST(GradientProbeTest, FindsNothingOnADryDevice) {
+  const auto device = test::dry_sim();
+  const GradientProbe probe(parameters_on(*device), true);
+  device->synchronize();
+  EXPECT_FALSE(probe.checksum().has_value());
+}
+
+TEST(GradientProbeTest, NeedsAGradientForEveryParameter) {
+  const auto device = test::checked_sim();
+  nn::Parameters parameters = parameters_on(*device);
+  autograd::set_gradient(parameters[0].tensor, {});
+  EXPECT_THAT([&] { GradientProbe(parameters, false); },
+              Throws<Error>(Property(&Error::code, absl::StatusCode::kFailedPrecondition)));
+}
+
+}  // namespace
+}  // namespace ebb::train
