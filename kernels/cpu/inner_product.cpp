@@ -24,7 +24,7 @@ struct Key {
 
   friend bool operator==(const Key&, const Key&) = default;
 
-  template <typename H>
+  template <typename H>  // NOLINTNEXTLINE(readability-identifier-naming): Abseil's name.
   friend H AbslHashValue(H hash, const Key& key) {
     const InnerProductShape& s = key.shape;
     return H::combine(std::move(hash), s.rows, s.in, s.out, s.bias, key.threads);
@@ -33,7 +33,7 @@ struct Key {
 
 using Description = dnnl::inner_product_forward::primitive_desc;
 
-memory::desc plain(memory::dims dims) {
+memory::desc plain(const memory::dims& dims) {
   return {dims, memory::data_type::f32,
           dims.size() == 1 ? memory::format_tag::a : memory::format_tag::ab};
 }

@@ -34,7 +34,7 @@ inline constexpr std::int64_t kLanes = sizeof(Vector) / sizeof(float);
 
 // How for_vectors() reads and writes: all lanes, or the first few.
 struct Whole {
-  [[gnu::always_inline]] Vector load(const float* p, float = 0) const {
+  [[gnu::always_inline]] Vector load(const float* p, float /*fill*/ = 0) const {
     return EBB_ISA::load(p);
   }
   [[gnu::always_inline]] void store(float* p, Vector v) const { EBB_ISA::store(p, v); }
@@ -139,8 +139,8 @@ template <typename Term>
   // since 2^128 has no float.
   const Integers power = (Integers)shifted - 0x4B400000;
   const Integers half = power >> 1;
-  const Vector scale1 = (Vector)((half + 127) << 23);
-  const Vector scale2 = (Vector)((power - half + 127) << 23);
+  const auto scale1 = (Vector)((half + 127) << 23);
+  const auto scale2 = (Vector)((power - half + 127) << 23);
   const Vector result = p * scale1 * scale2;
   // Comparisons are false for NaN: it goes through `x`.
   const Vector held = x < kLowest ? Vector{} : result;
