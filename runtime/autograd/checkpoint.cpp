@@ -73,7 +73,6 @@ class Frame final : public SavedTensorHooks, public std::enable_shared_from_this
               now, ", and was saved at version ", slot.version);
     return std::exchange(slot.tensor, {});
   }
-  void clear(std::size_t index) noexcept { slots_[index].tensor = {}; }
   void drop(std::size_t index) noexcept {
     slots_[index].wanted = false;
     slots_[index].tensor = {};
@@ -155,7 +154,7 @@ class Placeholder final : public RemadeTensor {
   Placeholder& operator=(const Placeholder&) = delete;
 
   Tensor unpack() override { return frame_->take(slot_); }
-  void used() noexcept override { frame_->clear(slot_); }
+  void used() noexcept override {}  // What is used is handed over.
   void add_to(UseOrder& order) override { frame_->add_to(slot_, order); }
 
  private:

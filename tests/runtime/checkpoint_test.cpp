@@ -344,7 +344,10 @@ TEST_F(CheckpointTest, SurvivesAnExceptionInTheRecompute) {
   {
     const Tensor loss = sum(run(failing, x_));
     fail = true;
+    const std::size_t before = device_->memory().figures().lent.total();
     EXPECT_THROW(backward(loss), Error);
+    EXPECT_LE(device_->memory().figures().lent.total(), before)
+        << "what was remade until then is given up";
     EXPECT_EQ(phase(), device::Phase::kForward);
     EXPECT_EQ(hooks.log().ended, hooks.log().begun);
   }
@@ -410,6 +413,23 @@ TEST_F(CheckpointTest, RefusesBackwardInsideOfASegment) {
     return gradients(sum(y), inputs);
   };
   EXPECT_THROW(run(inside, x_), Error);
+}
+
+TEST_F(CheckpointTest, StopsBeforeWhatOnlyADroppedOutputNeeds) {
+  int ops = 0;
+  const Segment two = [&](std::span<const Tensor> in) {
+    const Tensor first = gelu(in[0]);
+    ++ops;
+    Tensor second = gelu(first);
+    ++ops;
+    second = gelu(second);
+    ++ops;
+    return std::vector<Tensor>{first, second};
+  };
+  const Tensor inputs[] = {x_};
+  const Tensor kept = checkpoint(two, inputs)[0];
+  backward(sum(kept));
+  EXPECT_EQ(ops, 3) << "the recompute ends where the first op saves its input";
 }
 
 TEST_F(CheckpointTest, TakesAJobsOwnOps) {

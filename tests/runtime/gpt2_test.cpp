@@ -210,6 +210,26 @@ TEST(Gpt2, DryAndRealAgreeInTimeAndBytes) {
   EXPECT_EQ(peaks[0], peaks[1]);
 }
 
+// A checkpointed layer keeps its input, and one layer's worth is remade at a time.
+TEST(Gpt2, SegmentsBringThePeakDown) {
+  const auto peak = [](const std::vector<CheckpointSegment>& segments) {
+    const auto device = test::dry_sim();
+    Gpt2Config config = kTiny;
+    config.layers = 16;
+    const Gpt2 model(*device, config, 1);
+    const Tensor tokens = Tensor::empty(*device, {64, 6}, DType::kI32);
+    device->synchronize();
+    device->memory().reset_peaks();
+    autograd::backward(model.loss(tokens, tokens, segments));
+    device->synchronize();
+    return device->memory().figures().peak_activation_bytes;
+  };
+  std::vector<CheckpointSegment> each;
+  for (std::int64_t i = 0; i < 16; ++i) each.push_back({i, i});
+  EXPECT_LT(4 * peak(each), peak({}));
+  EXPECT_LT(peak({{0, 7}, {8, 15}}), peak({{0, 15}}));
+}
+
 TEST(Gpt2, AccumulatesTheGradientsOfMicroBatches) {
   const auto device = test::checked_sim();
   const Gpt2 model(*device, tiny(0), 1);

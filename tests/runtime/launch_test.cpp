@@ -51,6 +51,19 @@ TEST(Launch, ReadsAndWritesOneTensor) {
   EXPECT_EQ(test::values_of(x), (std::vector<float>{2, 4}));
 }
 
+TEST(Launch, AReadAndWrittenTensorCountsAsWritten) {
+  const auto device = test::checked_sim();
+  const Tensor x = test::tensor_of(*device, {2}, {1, 2});
+  launch(test::op_named("both"), {x}, {x}, [](void*) {});
+  device::Stream& before = device->current_stream();
+  device::Stream& other = device->create_stream("other");
+  device->set_current_stream(other);
+  EXPECT_THROW(launch(test::op_named("unordered read"), {x}, {}, [](void*) {}), Error);
+  device->set_current_stream(before);
+  device->synchronize();
+  device->destroy_stream(other);
+}
+
 TEST(Launch, PassesOverUndefinedTensors) {
   const auto device = test::checked_sim();
   const Tensor x = Tensor::empty(*device, {2}, DType::kF32);

@@ -6,6 +6,7 @@
 #include "allocator/error.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/autograd/ops.h"
+#include "runtime/autograd/primitive.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/host_hooks.h"
 #include "tests/support/sim_devices.h"
@@ -118,6 +119,26 @@ TEST(OpsCrossEntropy, SavesTheLogitsOnceInChunksOfAtMost256MiB) {
   device->synchronize();
   EXPECT_LE(device->memory().figures().peak_activation_bytes,
             kLogits + (std::size_t{300} << 20));
+}
+
+// A vocabulary so large that each row is a chunk. With a weight of zeros all probabilities
+// are the same, next to nothing, and a target's gradient is -x / 2.
+TEST(OpsCrossEntropy, AddsTheGradientsOfItsChunks) {
+  constexpr std::int64_t kVocabulary = (std::int64_t{1} << 25) + 1;
+  device::SimOptions options = test::sim_options();
+  options.limit_bytes = std::size_t{1} << 30;
+  const auto device = test::checked(options);
+  const Tensor x = test::tensor_of(*device, {2, 1}, {1, 10});
+  const Tensor w = Tensor::empty(*device, {kVocabulary, 1}, DType::kF32);
+  fill(w, 0);
+  set_requires_grad(w, true);
+  set_requires_grad(x, true);
+  const Tensor loss = linear_cross_entropy(x, w, test::tokens_of(*device, {2}, {3, 5}));
+  EXPECT_NEAR(values_of(loss)[0], std::log(static_cast<double>(kVocabulary)), 1e-3);
+  backward(loss);
+  const std::vector<float> values = values_of(gradient(w).slice(0, 0, 8));
+  const float expected[] = {0, 0, 0, -0.5F, 0, -5, 0, 0};
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(values[i], expected[i], 1e-5F) << i;
 }
 
 TEST(OpsCrossEntropy, SpeaksOfItsChunksInTheOrderOfTheirUse) {

@@ -76,6 +76,12 @@ TEST_F(OpsLinearTest, GeluGradientsAreRight) {
       {x_, w_, b_});
 }
 
+TEST_F(OpsLinearTest, GeluDoesNotWriteOverAGradientThatOthersGetToo) {
+  test::expect_gradients(
+      [](std::span<const Tensor> in) { return add(gelu(in[0]), gelu(in[1])); },
+      {x_, test::random_leaf(*device_, {2, 3, 5}, 9)});
+}
+
 TEST_F(OpsLinearTest, FusesGeluWhereNothingIsKept) {
   const Tensor apart = gelu(linear(x_, w_, b_));
   const NoGrad no_grad;
