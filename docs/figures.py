@@ -30,10 +30,15 @@ def mib(count):
     return f"{count / 2**20:,.1f}"
 
 
-def depth_table(title, shape, depths):
+def depth_table(title, shape, depths, really_run):
     print(f"\n{title}: peak activation MiB\n")
     policies = (PLAIN, RECOMPUTED, OFFLOADED)
-    lines = [[*shape, "--layers", depth, "--steps", 2, *flags(p)] for depth in depths for p in policies]
+
+    def line(depth, policy):
+        really = [] if really_run and policy == OFFLOADED else ["--dry"]
+        return [*shape, "--layers", depth, "--steps", 2, *flags(policy), *really]
+
+    lines = [line(depth, policy) for depth in depths for policy in policies]
     peaks = [report["device"]["peak_activation_bytes"] for report in reports(lines)]
     row("layers", "nothing", "`every:1`", "`every:1` + `inputs`", "against the first row")
     row(*["---:"] * 5)
@@ -67,9 +72,10 @@ def overlap_table(folder):
 
 
 def main():
-    depth_table("gpt2-nano, batch 8 x 256, real", ["--model", "gpt2-nano"], (8, 16, 32, 48))
-    xl = ["--model", "gpt2-xl", "--batch", 4, "--seq", 1024, "--dry", "--device", "sim:gb300"]
-    depth_table("gpt2-xl, batch 4 x 1024, dry, on sim:gb300", xl, (8, 16, 32, 48, 96))
+    nano = ["--model", "gpt2-nano"]
+    depth_table("gpt2-nano, batch 8 x 256, on sim:a100-pcie4", nano, (8, 16, 32, 48), really_run=True)
+    xl = ["--model", "gpt2-xl", "--batch", 4, "--seq", 1024, "--device", "sim:gb300"]
+    depth_table("gpt2-xl, batch 4 x 1024, dry, on sim:gb300", xl, (8, 16, 32, 48, 96), really_run=False)
     with tempfile.TemporaryDirectory() as folder:
         overlap_table(folder)
 

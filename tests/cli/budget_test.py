@@ -1,7 +1,7 @@
 """A device budget: refused before the first step where it cannot be met, kept where it can."""
 
 import harness
-from harness import FULL, MODEL, PLAIN, POLICIES, STEPS, EbbTest, flags, run_all
+from harness import FEW_STEPS, FULL, MODEL, PLAIN, POLICIES, EbbTest, flags, run_all
 
 OFFLOADED = ("every:1", "inputs")
 ALL = [PLAIN, ("every:1", "none"), ("sqrt", "none"), *POLICIES]
@@ -10,8 +10,7 @@ ALL = [PLAIN, ("every:1", "none"), ("sqrt", "none"), *POLICIES]
 class Budget(EbbTest):
     @classmethod
     def setUpClass(cls):
-        cls.base = [*MODEL, "--steps", STEPS]
-        cls.smallest = {}
+        cls.base = [*MODEL, "--steps", FEW_STEPS]
 
     def smallest_of(self, policies, *more):
         """The smallest budget of each policy, as the refusal of a hopeless one names it."""

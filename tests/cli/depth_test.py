@@ -1,7 +1,7 @@
 """With each layer's boundary input offloaded, activation memory does not grow with depth."""
 
 import harness
-from harness import FULL, MODEL, PLAIN, EbbTest, flags, run_all
+from harness import MODEL, PLAIN, EbbTest, flags, run_all
 
 OFFLOADED = ("every:1", "inputs")
 DEPTHS = (8, 16, 32, 48)

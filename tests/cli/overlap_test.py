@@ -10,7 +10,7 @@ import pathlib
 import tempfile
 
 import harness
-from harness import FULL, ROOT, EbbTest, Run, flags, run_all
+from harness import FULL, ROOT, EbbTest, flags, run_all
 
 PROFILES = ("t4-pcie3", "a100-pcie4", "h100-pcie5", "gh200")
 POLICIES = [("every:1", "inputs"), ("none", "saved")]
