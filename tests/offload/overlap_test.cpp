@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -60,6 +61,7 @@ Outcome run(const std::string& profile, const Shape& shape, Policy policy,
   options.profile.capacity_bytes = std::nullopt;
   options.limit_bytes = budget_bytes;
   options.dry = true;
+  std::optional<RunRecorder> listener;  // Outlives the device.
   const auto device = device::make_sim_device(options, cpu_kernels());
   PinnedPool pool(device->host_memory(), std::size_t{1} << 50);
   transfer::Link link(*device);
@@ -74,9 +76,9 @@ Outcome run(const std::string& profile, const Shape& shape, Policy policy,
       train.segments.push_back({layer, layer});
     }
   }
-  pool.reserve(std::size_t{1} << 44);
+  pool.reserve(std::size_t{1} << 40);
   train::Trainer trainer(*device, pool, model, nullptr, train, &engine, nullptr);
-  RunRecorder recorder(device->capability());
+  RunRecorder& recorder = listener.emplace(device->capability());
   device->set_observer(&recorder);
   Outcome outcome;
   for (int step = 0; step < 3; ++step) {
