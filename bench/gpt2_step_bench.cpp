@@ -16,6 +16,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "allocator/error.h"
@@ -174,7 +175,12 @@ void print_ops(Trainer& trainer, const Options& options) {
               "bound/ms");
   double bound = 0;
   double rest = step;
-  for (const auto& [name, row] : ledger.rows()) {
+  std::vector<std::pair<std::string, ebb::bench::KernelLedger::Row>> rows(
+      ledger.rows().begin(), ledger.rows().end());
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.second.seconds > b.second.seconds;
+  });
+  for (const auto& [name, row] : rows) {
     const double seconds = row.seconds / options.steps;
     const double least =
         (row.least.product_seconds +
