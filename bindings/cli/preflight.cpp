@@ -31,6 +31,14 @@ RunConfig with_policy(const RunConfig& config, const char* checkpoint,
   return other;
 }
 
+// Slabs are whole pages, and stay below the budget.
+std::size_t host_limit(const RunConfig& config) {
+  constexpr std::size_t kPage = 4096;
+  const std::size_t budget =
+      config.host_budget_bytes.value_or(std::numeric_limits<std::size_t>::max());
+  return budget / kPage * kPage;
+}
+
 // Dry runs of one request.
 class Preflight {
  public:
@@ -46,7 +54,7 @@ class Preflight {
   // With a pool of just what was parked. False if the device's memory does not do.
   bool clear(const RunConfig& config, std::optional<std::size_t> limit,
              Clearance& clearance) const;
-  std::optional<std::size_t> smallest(const RunConfig& config, std::size_t fails) const;
+  std::optional<std::size_t> smallest(const RunConfig& config, std::size_t has) const;
   std::string suggestion(std::size_t budget) const;
   Refusal refuse(std::size_t budget) const;
 
@@ -62,12 +70,11 @@ DryFigures Preflight::roomy(const RunConfig& config, std::int64_t steps,
   // Two micro-steps' worth may be parked at once: the last of one and the first of the
   // next.
   const std::size_t most = std::min(2 * without_.peak_bytes, kMostDryPool);
-  return dry_run(
-      config,
-      {.steps = steps,
-       .device_limit_bytes = limit,
-       .host_reserve_bytes = std::min(most, config.host_budget_bytes.value_or(most))},
-      interrupt_);
+  return dry_run(config,
+                 {.steps = steps,
+                  .device_limit_bytes = limit,
+                  .host_reserve_bytes = std::min(most, host_limit(config))},
+                 interrupt_);
 }
 
 bool Preflight::clear(const RunConfig& config, std::optional<std::size_t> limit,
@@ -77,9 +84,8 @@ bool Preflight::clear(const RunConfig& config, std::optional<std::size_t> limit,
   const auto parked = static_cast<double>(first.host.peak_requested_bytes);
   // A pool that is full of holes makes the engine wait: then a little more is taken.
   for (const double slack : {1.0, 1.02, 1.045}) {
-    const std::size_t reserve = std::min(
-        static_cast<std::size_t>(slack * parked),
-        config.host_budget_bytes.value_or(std::numeric_limits<std::size_t>::max()));
+    const std::size_t reserve =
+        std::min(static_cast<std::size_t>(slack * parked), host_limit(config));
     DryFigures exact = dry_run(
         config,
         {.steps = steps_, .device_limit_bytes = limit, .host_reserve_bytes = reserve},
@@ -98,14 +104,16 @@ bool Preflight::clear(const RunConfig& config, std::optional<std::size_t> limit,
 }
 
 std::optional<std::size_t> Preflight::smallest(const RunConfig& config,
-                                               std::size_t fails) const {
+                                               std::size_t has) const {
   const std::int64_t steps = std::min(steps_, kSearchSteps);
   const DryFigures most = roomy(config, steps, std::nullopt);
   if (!most.fits) return std::nullopt;  // The host's budget is what does not do.
   const std::size_t enough = most.memory.peak_reserved_bytes;
-  fails = std::min(std::max(fails, state_bytes_), enough - 1);
-  std::size_t budget = smallest_budget(
-      fails, enough, [&](std::size_t bytes) { return roomy(config, steps, bytes).fits; });
+  const auto works = [&](std::size_t bytes) { return roomy(config, steps, bytes).fits; };
+  // From below what any run needs, so that the answer does not depend on what there is;
+  // from what there is, if that fails in between two parts that work.
+  std::size_t budget = smallest_budget(std::min(state_bytes_, enough - 1), enough, works);
+  if (budget <= has && has < enough) budget = smallest_budget(has, enough, works);
   // All steps, with the pool that the run would have. Seldom more than the few.
   for (Clearance clearance; !clear(config, budget, clearance);) {
     if (budget > 2 * enough) return std::nullopt;

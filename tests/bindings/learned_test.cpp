@@ -18,7 +18,7 @@ TEST(LearnedTest, ContinuesTheUnseenTextAndSaysHowWellItPredictsIt) {
   std::string text;
   for (int i = 0; i < 500; ++i) text += "verse " + std::to_string(i) + "\n";
   const train::TextData data("text", text, 32, 256);
-  Run run(config, {}, &data);
+  cli::Run run(config, {}, &data);
   const Learned learned = look_at_learned(run.model(), data, config);
   EXPECT_NEAR(learned.validation_loss.value(), 5.5, 0.5);  // ln 256
   EXPECT_FALSE(learned.text.empty());
@@ -28,10 +28,10 @@ TEST(LearnedTest, ContinuesTheUnseenTextAndSaysHowWellItPredictsIt) {
 }
 
 TEST(LearnedTest, ADeviceWithoutRoomIsAnAnswer) {
-  const config::RunConfig config = test::tiny_request({{"batch", "64"}});
+  const config::RunConfig config = test::tiny_request({{"batch", "512"}});
   const train::TextData data("text", std::string(40000, 'a'), 32, 256);
   const auto device = device::make_sim_device(
-      {.profile = config.profile, .order = {}, .limit_bytes = std::size_t{280} << 10},
+      {.profile = config.profile, .order = {}, .limit_bytes = std::size_t{1} << 20},
       cpu_kernels());
   const nn::Gpt2 model(*device, config.model, 1);
   const Learned learned = look_at_learned(model, data, config);

@@ -46,7 +46,6 @@ class Main(unittest.TestCase):
         self.assert_wrong("`ebb train --help`", "train", "--frobnicate")
         self.assert_wrong("--steps", "train", "--steps")
         self.assert_wrong("--steps", "train", "--steps", "1", "--steps", "2")
-        self.assert_wrong("--batch", "train", "--seq", "--batch", "4")
         self.assert_wrong("EBB_NVME", "train", *SMALL, EBB_NVME="/scratch")
         self.assert_wrong("EBB_DEVICE_BUDGET", "train", *SMALL, EBB_DEVICE_BUDGET="much")
 

@@ -72,7 +72,7 @@ TEST_F(PreflightTest, NamesASmallestBudgetThatWorksAndBelowWhichNothingDoes) {
 
 TEST_F(PreflightTest, SaysWhatItNeedsWhatItHasAndWhatWouldFit) {
   const std::size_t plain = cleared({}).figures.memory.peak_bytes;
-  const Refusal refusal = refused(with({}, "device-budget", plain * 4 / 5));
+  const Refusal refusal = refused(with({}, "device-budget", plain * 19 / 20));
   EXPECT_EQ(refusal.code, absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(refusal.message,
               AllOf(HasSubstr("needs"), HasSubstr("has"), HasSubstr("it would fit with --"),

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <utility>
 
@@ -9,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "allocator/error.h"
-#include "runtime/io/atomic_file.h"
 
 namespace ebb::config {
 namespace {
@@ -186,7 +186,7 @@ TEST(RunConfigTest, DoesNotOverwriteWhatItReads) {
       (std::filesystem::temp_directory_path() / "run_config_test.XXXXXX").string();
   const std::filesystem::path folder = mkdtemp(name.data());
   const std::string text = (folder / "text").string();
-  io::write_atomically(text, "some text");
+  std::ofstream(text) << "some text";
   EXPECT_THAT(
       [&] {
         config({{"data", text}, {"report", text}});

@@ -28,12 +28,12 @@ TEST(RunReportTest, AddsWhatTheRunDid) {
   const config::RunConfig config = test::tiny_request(
       {{"checkpoint", "every:1"}, {"offload", "inputs"}, {"check", "true"}});
   offload::Report report = begin_report(config, kHere);
-  Run run(config,
-          {.dry = true,
-           .device_limit_bytes = {},
-           .host_reserve_bytes = 1 << 20,
-           .record = true},
-          nullptr);
+  cli::Run run(config,
+               {.dry = true,
+                .device_limit_bytes = {},
+                .host_reserve_bytes = 1 << 20,
+                .record = true},
+               nullptr);
   std::vector<train::StepResult> steps;
   for (int step = 0; step < 3; ++step) steps.push_back(run.step());
   fill_report(report, run, steps, {.peak_bytes = 77, .step_seconds = 0.5});
@@ -54,7 +54,7 @@ TEST(RunReportTest, AddsWhatTheRunDid) {
 TEST(RunReportTest, MeansLeaveOutTheFirstStep) {
   const config::RunConfig config = test::tiny_request();
   const train::TextData data("text", std::string(4000, 'a'), 32, 256);
-  Run run(config, {}, &data);
+  cli::Run run(config, {}, &data);
   std::vector<train::StepResult> steps(3);
   steps[0].wall_seconds = 100;
   steps[1].wall_seconds = 1;

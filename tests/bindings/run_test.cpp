@@ -26,8 +26,8 @@ TEST_F(RunTest, TrainsTheSameDryAndRealInBytesAndVirtualTime) {
                       .record = true};
   RunSetup dry = real;
   dry.dry = true;
-  Run a(config, real, &data_);
-  Run b(config, dry, nullptr);
+  cli::Run a(config, real, &data_);
+  cli::Run b(config, dry, nullptr);
   for (int step = 0; step < 3; ++step) {
     EXPECT_TRUE(a.step().loss.has_value());
     EXPECT_FALSE(b.step().loss.has_value());
@@ -43,7 +43,7 @@ TEST_F(RunTest, TrainsTheSameDryAndRealInBytesAndVirtualTime) {
 }
 
 TEST_F(RunTest, HasACheckerAVerifierAndARecorderOnlyWhereAskedFor) {
-  Run plain(test::tiny_request(), {}, &data_);
+  cli::Run plain(test::tiny_request(), {}, &data_);
   EXPECT_EQ(plain.check(), nullptr);
   EXPECT_EQ(plain.verifier(), nullptr);
   EXPECT_EQ(plain.recorder(), nullptr);
@@ -56,8 +56,9 @@ TEST_F(RunTest, VerifiesGradientsAgainstAPlainRun) {
                                                        {"accumulate", "2"},
                                                        {"verify-recompute", "1"},
                                                        {"verify-gradients", "true"}});
-  Run run(config, {.dry = false, .device_limit_bytes = {}, .host_reserve_bytes = 4 << 20},
-          &data_);
+  cli::Run run(config,
+               {.dry = false, .device_limit_bytes = {}, .host_reserve_bytes = 4 << 20},
+               &data_);
   run.step();
   run.step();
   EXPECT_EQ(run.verifier()->figures().steps, 2);

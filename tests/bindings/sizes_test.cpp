@@ -50,7 +50,7 @@ TEST(SizesTest, SaysWhatIsWrongAndWhatWouldWork) {
         std::pair{"0GiB", "must be more than 0"}, std::pair{"1.5", "whole number of bytes"},
         std::pair{"2000000TiB", "more than 1 EiB"},
         std::pair{"99999999999999999999999999", "more than 1 EiB"}}) {
-    EXPECT_THAT([&, input = text] { parse_size("--budget", input); }, refuses(why)) << text;
+    EXPECT_THAT(([input = text] { parse_size("--budget", input); }), refuses(why)) << text;
   }
 }
 

@@ -13,7 +13,6 @@
 #include "nlohmann/json.hpp"
 
 #include "bindings/cli/exit_code.h"
-#include "runtime/io/atomic_file.h"
 
 namespace ebb::cli {
 namespace {
