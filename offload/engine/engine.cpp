@@ -49,10 +49,10 @@ void Engine::Impl::let_go(Block& block) noexcept {
   block.device.reset();
 }
 
-void Engine::Impl::let_oldest_go() {
+void Engine::Impl::let_oldest_go(bool ended) {
   Block& block = *window_.oldest();
   lose(block);
-  window_.let_go(block);
+  window_.let_go(block, ended);
 }
 
 void Engine::Impl::lose(Block& block) noexcept {
@@ -82,22 +82,15 @@ std::vector<SentBlock> Engine::Impl::take_sent_blocks() {
 }
 
 void Engine::Impl::end_step() {
-  judge_fetches();
-  for (const auto& walk : finished_) learned_.learn(*walk, device_);
+  for (const auto& walk : finished_) {
+    const Judgement judgement = learned_.learn(*walk, device_);
+    figures_.hits += judgement.hits;
+    figures_.late += judgement.late;
+  }
   finished_.clear();
   sent_in_step_ = std::exchange(sent_, {});
   ++sent_generation_;
   if (const std::size_t missing = std::exchange(missing_bytes_, 0)) store_.grow(missing);
-}
-
-void Engine::Impl::judge_fetches() {
-  for (const Use& use : fetches_) {
-    const auto reached = device_.ended_at(use.reached);
-    const auto fetched = device_.ended_at(use.fetched);
-    const bool late = reached && fetched && *fetched > *reached;
-    ++(late ? figures_.late : figures_.hits);
-  }
-  fetches_.clear();
 }
 
 bool Engine::Impl::reclaim(std::size_t bytes) {
@@ -112,7 +105,7 @@ bool Engine::Impl::reclaim(std::size_t bytes) {
   }
   while (freed < bytes && window_.oldest() != nullptr) {
     freed += window_.oldest()->bytes();
-    let_oldest_go();
+    let_oldest_go(/*ended=*/false);
   }
   return freed > 0;
 }

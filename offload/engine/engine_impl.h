@@ -55,7 +55,8 @@ class Engine::Impl final : public device::Reclaimer,
   std::unique_ptr<StoredBlock> put(std::uintptr_t device, std::size_t bytes,
                                    const Fence& after);
   std::size_t most_waiting_bytes(const device::LinkRate& link) const noexcept;
-  void let_oldest_go();  // Of the window.
+  void shrink_window();
+  void let_oldest_go(bool ended);  // Of the window; whether its copy has ended.
   // The block is about to lose its device memory.
   void lose(Block& block) noexcept;
   Walk* walk_of(const Block& block) noexcept;
@@ -64,7 +65,6 @@ class Engine::Impl final : public device::Reclaimer,
   bool due(const Walk& walk, const Block& block) const noexcept;
   void learn_lookahead(Walk& walk) const;
   void count_fetch(Block& block) noexcept;
-  void judge_fetches();
 
   device::Device& device_;
   Store& store_;
@@ -76,8 +76,7 @@ class Engine::Impl final : public device::Reclaimer,
   std::vector<std::unique_ptr<Walk>> walks_;     // The innermost last.
   std::vector<std::unique_ptr<Walk>> finished_;  // In this step.
   Learned learned_;
-  std::vector<Use> fetches_;     // Used in this step, but not yet known to be hits or late.
-  std::vector<SentBlock> sent_;  // In this step,
+  std::vector<SentBlock> sent_;          // In this step,
   std::vector<SentBlock> sent_in_step_;  // and in the last one.
   std::uint64_t sent_generation_ = 1;
   std::uint64_t walk_count_ = 0;

@@ -18,20 +18,26 @@ Fetcher::~Fetcher() {
 }
 
 bool Fetcher::prefetch(Block& block, const Event& point) {
+  // Prefetches come one behind the other: what an earlier one has waited for need not be
+  // waited for again. If the memory adds nothing to that, only the point is left.
+  const bool nothing_since = gate_.record() == bulk_opened_;
   wait_for(point);
+  const Event before = gate_.record();
   StorageRef memory = Storage::try_allocate(device_, padding(block) + block.bytes(),
                                             Purpose::kActivations, gate_);
   if (memory == nullptr) return false;
-  copy(block, std::move(memory), transfer::Priority::kBulk);
+  const bool only_point = nothing_since && gate_.record() == before;
+  const Fence after = only_point ? Fence(point) : opened();
+  bulk_opened_ = gate_.record();
+  copy(block, std::move(memory), after, transfer::Priority::kBulk);
   return true;
 }
 
 void Fetcher::fetch_now(Block& block, const Event& point) {
   wait_for(point);
-  copy(block,
-       Storage::allocate(device_, padding(block) + block.bytes(), Purpose::kActivations,
-                         gate_),
-       transfer::Priority::kUrgent);
+  StorageRef memory = Storage::allocate(device_, padding(block) + block.bytes(),
+                                        Purpose::kActivations, gate_);
+  copy(block, std::move(memory), opened(), transfer::Priority::kUrgent);
 }
 
 void Fetcher::wait_for(const Event& point) {
@@ -40,13 +46,18 @@ void Fetcher::wait_for(const Event& point) {
   gate_.wait(point, {device::StallCause::kHost, "engine.fetch"});
 }
 
-void Fetcher::copy(Block& block, StorageRef memory, transfer::Priority priority) {
-  device_.memory().mark_sent(memory->address());
+Fence Fetcher::opened() {
   const std::uint64_t value = next_value_++;
   gate_.signal(opened_, value);
+  return Fence(opened_.at(value));
+}
+
+void Fetcher::copy(Block& block, StorageRef memory, const Fence& after,
+                   transfer::Priority priority) {
+  device_.memory().mark_sent(memory->address());
   block.device_begin = padding(block);
-  block.fetched = block.stored->fetch(memory->address() + block.device_begin,
-                                      Fence(opened_.at(value)), priority);
+  block.fetched =
+      block.stored->fetch(memory->address() + block.device_begin, after, priority);
   memory->written_until(block.fetched);
   block.device = std::move(memory);
 }

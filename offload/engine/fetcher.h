@@ -38,12 +38,16 @@ class Fetcher {
     return block.key.begin % kAlignmentBytes;
   }
   void wait_for(const Event& point);
-  void copy(Block& block, tensor::StorageRef memory, transfer::Priority priority);
+  // What a copy to memory taken just now has to wait for.
+  Fence opened();
+  void copy(Block& block, tensor::StorageRef memory, const Fence& after,
+            transfer::Priority priority);
 
   device::Device& device_;
   device::Stream& gate_;
   std::uint64_t next_value_ = 0;
   device::Timeline& opened_;
+  Event bulk_opened_;  // Where the gate was when it last let a prefetch through.
 };
 
 }  // namespace ebb::offload

@@ -71,12 +71,16 @@ bool Engine::Impl::send(Block& block, const tensor::StorageRef& storage,
   figures_.d2h_bytes += block.bytes();
   largest_bytes_ = std::max(largest_bytes_, block.bytes());
   window_.push(block);
-  while (window_.oldest()->stored->stored().done()) {
-    let_oldest_go();
-    if (window_.oldest() == nullptr) return true;
-  }
-  while (window_.bytes() > most_waiting_bytes(device_.capability().d2h)) let_oldest_go();
+  shrink_window();
   return true;
+}
+
+void Engine::Impl::shrink_window() {
+  while (window_.oldest() != nullptr && window_.oldest()->stored->stored().done()) {
+    let_oldest_go(/*ended=*/true);
+  }
+  const std::size_t limit = most_waiting_bytes(device_.capability().d2h);
+  while (window_.bytes() > limit) let_oldest_go(/*ended=*/false);
 }
 
 std::unique_ptr<StoredBlock> Engine::Impl::put(std::uintptr_t device, std::size_t bytes,

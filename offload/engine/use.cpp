@@ -39,7 +39,7 @@ void Engine::Impl::use(Block& block) {
   device::Stream& compute = device_.current_stream();
   Walk* walk = walk_of(block);
   const bool first = walk == nullptr || !block.asked;
-  Use use{compute.record(), {}};
+  Use use{compute.record(), {}, false};
 
   if (block.in_window) {
     window_.remove(block);
@@ -55,7 +55,7 @@ void Engine::Impl::use(Block& block) {
     use.fetched = block.fetched;
   } else if (block.fetch_unused) {
     use.fetched = block.fetched;
-    fetches_.push_back(use);
+    use.ahead = true;
   }
   block.fetch_unused = false;
   // The copy that brought it; or, where it never left, the op that made it: on whatever

@@ -70,27 +70,31 @@ void Walk::set_ahead(Block& block, bool ahead) noexcept {
   ahead_bytes_ = ahead ? ahead_bytes_ + block.bytes() : ahead_bytes_ - block.bytes();
 }
 
-void Learned::learn(const Walk& walk, const device::Device& device) {
-  if (!walk.in_order || walk.uses.empty()) return;
+Judgement Learned::learn(const Walk& walk, const device::Device& device) {
+  Judgement judgement;
   const std::optional<double> began = device.ended_at(walk.began);
-  if (!began) return;
+  bool known = began.has_value() && walk.in_order && !walk.uses.empty();
   std::vector<double> gaps;
-  gaps.reserve(walk.uses.size());
-  double start = *began;
+  gaps.reserve(walk.sizes.size());
+  double start = began.value_or(0);
   for (const Use& use : walk.uses) {
     const std::optional<double> reached = device.ended_at(use.reached);
-    if (!reached) return;
+    const std::optional<double> fetched = device.ended_at(use.fetched);
+    const bool came = use.fetched.source() != nullptr;
+    const bool late = came && reached && fetched && *fetched > *reached;
+    if (use.ahead) ++(late ? judgement.late : judgement.hits);
+    known = known && reached && (!came || fetched);
+    if (!known) continue;
     gaps.push_back(std::max(0.0, *reached - start));
     start = std::max(start, *reached);
-    if (use.fetched.source() == nullptr) continue;
     // The time that compute then stood still is none that a copy can hide behind.
-    const std::optional<double> fetched = device.ended_at(use.fetched);
-    if (!fetched) return;
-    start = std::max(start, *fetched);
+    if (came) start = std::max(start, *fetched);
   }
+  if (!known) return judgement;
   gaps.resize(walk.sizes.size());  // What was not used after all.
   if (gaps_.size() >= kMaxShapes && !gaps_.contains(walk.sizes)) gaps_.clear();
   gaps_.insert_or_assign(walk.sizes, std::move(gaps));
+  return judgement;
 }
 
 const std::vector<double>* Learned::find(const std::vector<std::size_t>& sizes) const {

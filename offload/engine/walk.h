@@ -21,6 +21,12 @@ namespace ebb::offload {
 struct Use {
   Event reached;
   Event fetched;
+  bool ahead = false;  // It was fetched ahead.
+};
+
+struct Judgement {
+  std::uint64_t hits = 0;  // Of what was fetched ahead: there at its use, or not.
+  std::uint64_t late = 0;
 };
 
 class Walk {
@@ -82,7 +88,7 @@ class Walk {
 class Learned {
  public:
   // Learns from a walk that is over, as far as the device knows when things ended.
-  void learn(const Walk& walk, const device::Device& device);
+  Judgement learn(const Walk& walk, const device::Device& device);
   // The gaps of a backward over blocks of these sizes, or null.
   const std::vector<double>* find(const std::vector<std::size_t>& sizes) const;
 

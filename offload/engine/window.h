@@ -23,9 +23,9 @@ class Window {
   void push(Block& block);
   // The block that came first, or null.
   Block* oldest() noexcept { return blocks_.empty() ? nullptr : blocks_.front(); }
-  // Makes compute wait for the block's copy, unless that has ended, and lets go of its
-  // device memory.
-  void let_go(Block& block);
+  // Lets go of the block's device memory, with compute made to wait for its copy, unless
+  // that has `ended`.
+  void let_go(Block& block, bool ended);
   // Takes `block` out; its device memory stays with it.
   void remove(Block& block) noexcept;
 

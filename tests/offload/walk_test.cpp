@@ -119,14 +119,16 @@ TEST_F(LearnedTest, LearnsTheTimeOfComputeBetweenUsesWithoutItsStalls) {
                                    .device = storage->address(),
                                    .host = host,
                                    .bytes = 9});
-  walk.uses.push_back({first, fetched});
+  walk.uses.push_back({first, fetched, true});
   const Event second = work(2);
-  walk.uses.push_back({second, {}});
+  walk.uses.push_back({second, {}, false});
   device_->synchronize();
 
   Learned learned;
   EXPECT_EQ(learned.find(walk.sizes), nullptr);
-  learned.learn(walk, *device_);
+  const Judgement judgement = learned.learn(walk, *device_);
+  EXPECT_EQ(judgement.late, 1U);
+  EXPECT_EQ(judgement.hits, 0U);
   ASSERT_NE(learned.find(walk.sizes), nullptr);
   // The first use came at 8, its fetch at 9, the second use at 10.
   EXPECT_EQ(*learned.find(walk.sizes), (std::vector<double>{3, 1}));
@@ -140,7 +142,7 @@ TEST_F(LearnedTest, LearnsNothingFromUsesOutOfOrder) {
   Walk walk(1, order);
   walk.began = work(1);
   walk.ask(*order[1]);
-  walk.uses.push_back({work(1), {}});
+  walk.uses.push_back({work(1), {}, false});
   device_->synchronize();
   Learned learned;
   learned.learn(walk, *device_);
@@ -152,7 +154,7 @@ TEST_F(LearnedTest, LearnsNothingBeforeTheDeviceKnowsWhenThingsEnded) {
   Walk walk(1, order);
   walk.began = work(1);
   walk.ask(*order[0]);
-  walk.uses.push_back({work(1e9), {}});
+  walk.uses.push_back({work(1e9), {}, false});
   Learned learned;
   learned.learn(walk, *device_);
   EXPECT_EQ(learned.find(walk.sizes), nullptr);

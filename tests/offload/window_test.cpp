@@ -38,7 +38,7 @@ TEST_F(WindowTest, HoldsDeviceMemoryUntilComputeIsBehindTheCopy) {
   send(b, 2);
   EXPECT_EQ(window.bytes(), 512 * kKiB);
   EXPECT_EQ(window.oldest(), &a);
-  window.let_go(a);
+  window.let_go(a, false);
   EXPECT_EQ(a.device, nullptr);
   EXPECT_FALSE(a.in_window);
   EXPECT_EQ(window.oldest(), &b);
@@ -52,7 +52,7 @@ TEST_F(WindowTest, DoesNotMakeComputeWaitForACopyThatHasEnded) {
   send(a, 1);
   world.device.synchronize();
   const Event before = world.device.current_stream().record();
-  window.let_go(a);
+  window.let_go(a, true);
   EXPECT_EQ(world.device.current_stream().record(), before);
 }
 
