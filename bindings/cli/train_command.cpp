@@ -43,6 +43,16 @@ std::optional<std::string> environment_variable(const char* name) {
   return value;
 }
 
+// Where in the source an error was raised helps nobody but us.
+std::string sentence(const Error& error) {
+  const std::string message = error.what();
+  const std::size_t place = message.rfind(" [");
+  const bool ours = error.code() == absl::StatusCode::kInternal;
+  return ours || place == std::string::npos || message.back() != ']'
+             ? message
+             : message.substr(0, place);
+}
+
 // What was asked for, read and checked; nothing has been done yet.
 struct Request {
   Environment environment;
@@ -76,7 +86,7 @@ class TrainCommand {
   int refuse(const Refusal& refusal);
   int carry_out(const Clearance& clearance);
   std::optional<Refusal> host_budget_refusal() const;
-  void check_machine(const Clearance& clearance) const;
+  std::optional<Refusal> machine_refusal(const Clearance& clearance) const;
   std::vector<train::StepResult> take_steps(Run& run);
   void write_report();
 
@@ -124,10 +134,19 @@ std::optional<Refusal> TrainCommand::host_budget_refusal() const {
 }
 
 // A simulated device's memory is this machine's, so it must be there.
-void TrainCommand::check_machine(const Clearance& clearance) const {
+std::optional<Refusal> TrainCommand::machine_refusal(const Clearance& clearance) const {
   std::size_t bytes = clearance.device_limit_bytes + clearance.host_reserve_bytes;
-  if (config().verify_gradients) bytes += clearance.without.peak_bytes;
-  read_host_limits().check_room(bytes);
+  // The second device, and a copy of weights and gradients on the way to it.
+  if (config().verify_gradients) bytes += 2 * clearance.without.peak_bytes;
+  const std::optional<std::size_t> room = read_host_limits().room_bytes();
+  if (config().dry || !room || bytes <= *room) return std::nullopt;
+  return Refusal{
+      .code = absl::StatusCode::kResourceExhausted,
+      .message = absl::StrCat(
+          "the simulated device and what is parked need ", config::format_size(bytes),
+          " of this machine's memory, which has ", config::format_size(*room),
+          " left: add --dry, or take a smaller --batch, --seq or model"),
+      .smallest_device_budget_bytes = std::nullopt};
 }
 
 std::vector<train::StepResult> TrainCommand::take_steps(Run& run) {
@@ -143,7 +162,7 @@ std::vector<train::StepResult> TrainCommand::take_steps(Run& run) {
 
 int TrainCommand::carry_out(const Clearance& clearance) {
   const bool dry = config().dry;
-  if (!dry) check_machine(clearance);
+  if (const auto refusal = machine_refusal(clearance)) return refuse(*refusal);
   Run run(config(),
           {.dry = dry,
            .device_limit_bytes = clearance.device_limit_bytes,
@@ -180,7 +199,7 @@ int TrainCommand::run() {
     return carry_out(std::get<Clearance>(verdict));
   } catch (const Error& error) {
     return refuse({.code = error.code(),
-                   .message = error.what(),
+                   .message = sentence(error),
                    .smallest_device_budget_bytes = {}});
   } catch (const std::exception& error) {
     return refuse({.code = absl::StatusCode::kInternal,
@@ -196,7 +215,7 @@ int train(const config::Settings& flags, const Output& output) {
   try {
     request = read_request(flags);
   } catch (const Error& error) {
-    say(output.err, error.what());
+    say(output.err, sentence(error));
     return error.code() == absl::StatusCode::kInvalidArgument ? kWrongRequest : kFailed;
   }
   try {
