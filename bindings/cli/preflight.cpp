@@ -95,7 +95,9 @@ bool Preflight::clear(const RunConfig& config, std::optional<std::size_t> limit,
     if (!same && slack < 1.04) continue;
     if (!exact.fits) return false;
     clearance.without = without_;
-    clearance.device_limit_bytes = exact.memory.peak_reserved_bytes;
+    const bool exactly_so = !config.profile.free && steps_ == config.steps;
+    clearance.device_limit_bytes =
+        exactly_so ? std::optional(exact.memory.peak_reserved_bytes) : limit;
     clearance.host_reserve_bytes = reserve;
     clearance.figures = std::move(exact);
     return true;

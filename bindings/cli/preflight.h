@@ -27,7 +27,9 @@ struct Without {
 // A run that fits.
 struct Clearance {
   Without without;
-  std::size_t device_limit_bytes = 0;  // What the run reserves: the dry run's peak.
+  // What the run may reserve: the dry run's peak, where that saw every step on a clock that
+  // does not depend on the machine; else the budget (none: no limit).
+  std::optional<std::size_t> device_limit_bytes;
   std::size_t host_reserve_bytes = 0;  // What it parks at most.
   DryFigures figures;
 };

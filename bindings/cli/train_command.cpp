@@ -135,7 +135,8 @@ std::optional<Refusal> TrainCommand::host_budget_refusal() const {
 
 // A simulated device's memory is this machine's, so it must be there.
 std::optional<Refusal> TrainCommand::machine_refusal(const Clearance& clearance) const {
-  std::size_t bytes = clearance.device_limit_bytes + clearance.host_reserve_bytes;
+  std::size_t bytes =
+      clearance.figures.memory.peak_reserved_bytes + clearance.host_reserve_bytes;
   // The second device, and a copy of weights and gradients on the way to it.
   if (config().verify_gradients) bytes += 2 * clearance.without.peak_bytes;
   const std::optional<std::size_t> room = read_host_limits().room_bytes();

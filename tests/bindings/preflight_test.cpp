@@ -46,6 +46,14 @@ TEST_F(PreflightTest, ClearsAPlainRunWithItsOwnFigures) {
   EXPECT_EQ(plain.device_limit_bytes, plain.figures.memory.peak_reserved_bytes);
 }
 
+TEST_F(PreflightTest, ReservesTheBudgetWhereARehearsalDoesNotSayItAll) {
+  EXPECT_FALSE(cleared({{"device", "sim:free"}}).device_limit_bytes.has_value());
+  EXPECT_EQ(cleared({{"device", "sim:free"}, {"device-budget", "1GiB"}}).device_limit_bytes,
+            std::size_t{1} << 30);
+  EXPECT_EQ(cleared({{"steps", "100000"}, {"device-budget", "1GiB"}}).device_limit_bytes,
+            std::size_t{1} << 30);
+}
+
 TEST_F(PreflightTest, ReservesWhatIsParkedAndLittleMore) {
   const Clearance run = cleared({{"checkpoint", "none"}, {"offload", "saved"}});
   EXPECT_GT(run.figures.engine.offloaded_bytes, 0U);
