@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/nn/layers.h"
-#include "runtime/nn/module.h"
+#include "runtime/nn/parameters.h"
 
 namespace ebb::nn {
 
@@ -41,7 +41,7 @@ class Gpt2 {
  public:
   // Standard initialisation (normal 0.02, residual projections / sqrt(2 layers), zero
   // biases), from `seed`. Parameters need gradients. Throws Error{kInvalidArgument} for a
-  // shape that is none (hidden not a multiple of heads, zero layers of zero size, ...).
+  // shape that is none (hidden not a multiple of heads, a size of 0, ...).
   Gpt2(device::Device& device, const Gpt2Config& config, std::uint64_t seed);
 
   const Gpt2Config& config() const noexcept { return config_; }

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/nn/module.h"
+#include "runtime/nn/parameters.h"
 #include "runtime/tensor/tensor.h"
 
 namespace ebb::train {
@@ -18,9 +18,9 @@ struct AdamWOptions {
   float max_norm = 1.0F;      // Of all gradients together.
 };
 
-// Holds the state, two f32 for each element (and a master copy of parameters that are not
-// f32): Purpose::kOptimizer. The norm never leaves the device, so that the host does not
-// wait for it. One thread at a time. `parameters` outlives the optimizer.
+// Holds the state, two f32 for each element, as Purpose::kOptimizer. Parameters are f32:
+// Error{kInvalidArgument} for any other. The norm never leaves the device, so that the host
+// does not wait for it. One thread at a time. `parameters` outlives the optimizer.
 class AdamW {
  public:
   AdamW(const nn::Parameters& parameters, const AdamWOptions& options);
@@ -37,7 +37,6 @@ class AdamW {
   struct State {
     Tensor m;
     Tensor v;
-    Tensor master;  // Undefined where the parameter is f32 itself.
   };
 
   const nn::Parameters& parameters_;

@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "runtime/nn/module.h"
+#include "runtime/nn/parameters.h"
 
 namespace ebb::train {
 
-// A 64-bit hash of bytes, read as little-endian words (multiply and rotate, as in wyhash
-// and its kin). Not for adversaries. hash_bytes(b, hash_bytes(a)) depends on the order of
-// both.
+// A 64-bit hash of bytes, read as little-endian words (multiply and rotate, by
+// xxHash64's constants). Not for adversaries. hash_bytes(b, hash_bytes(a)) depends on the
+// order of both.
 std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed = 0);
 
 // Sixteen hexadecimal digits.

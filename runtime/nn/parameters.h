@@ -1,4 +1,4 @@
-// What layers are made of: named parameters.
+// The parameters of a model, by name.
 
 #pragma once
 
