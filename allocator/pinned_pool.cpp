@@ -12,6 +12,8 @@
 namespace ebb {
 namespace {
 
+static_assert(PinnedPool::kGranularityBytes == Tlsf::kGranularityBytes);
+
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kPieceBytes = std::size_t{64} << 30;  // That one call registers.
 

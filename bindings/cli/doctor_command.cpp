@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "bindings/cli/exit_code.h"
+
 namespace ebb::cli {
 
 int doctor(const Surroundings& surroundings, bool json, std::FILE* out) {
@@ -10,7 +12,7 @@ int doctor(const Surroundings& surroundings, bool json, std::FILE* out) {
   const std::string text = json ? to_json(findings).dump(2) + "\n" : to_text(findings);
   std::fputs(text.c_str(), out);
   std::fflush(out);
-  return 0;
+  return kSuccess;
 }
 
 }  // namespace ebb::cli

@@ -125,9 +125,8 @@ void read_training(const Reader& reader, RunConfig& config) {
 
 void read_device(const Reader& reader, RunConfig& config) {
   reader.text("device", config.device);
-  absl::string_view profile = config.device;
   if (config.device == "sim") config.device = "sim:a100-pcie4";
-  profile = config.device;
+  absl::string_view profile = config.device;
   if (!absl::ConsumePrefix(&profile, "sim:")) {
     refuse_choice("--device", config.device, {"sim", "sim:PROFILE", "sim:FILE.json"});
   }

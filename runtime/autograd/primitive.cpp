@@ -1,13 +1,11 @@
 #include "runtime/autograd/primitive.h"
 
-#include <array>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
 #include "allocator/error.h"
 #include "runtime/autograd/autograd.h"
-#include "runtime/autograd/modes.h"
 #include "runtime/tensor/launch.h"
 
 namespace ebb::autograd {

@@ -70,9 +70,8 @@ void OrderChecker::push(Source stream, std::uint64_t ticket, Mover::Work work) {
     state.early.erase(state.early.begin());
     ++state.next;
   }
+  mover_.move_all();
 }
-
-void OrderChecker::pump() { mover_.move_all(); }
 
 void OrderChecker::join(Source stream, std::uint64_t ticket,
                         const std::shared_ptr<const Clock>& known) {
@@ -99,7 +98,6 @@ void OrderChecker::access(Source stream, std::uint64_t ticket, const char* op,
     look({stream, ticket}, op, all, clocks_.clock(stream));
   };
   push(stream, ticket, std::move(work));
-  pump();
 }
 
 void OrderChecker::wait(Source stream, std::uint64_t ticket, Point point) {
@@ -112,7 +110,6 @@ void OrderChecker::wait(Source stream, std::uint64_t ticket, Point point) {
     clocks_.wait(stream, ticket, point);
   };
   push(stream, ticket, std::move(work));
-  pump();
 }
 
 void OrderChecker::signal(Source stream, std::uint64_t ticket, Point timeline) {
@@ -125,7 +122,6 @@ void OrderChecker::signal(Source stream, std::uint64_t ticket, Point timeline) {
     clocks_.signal(stream, ticket, timeline);
   };
   push(stream, ticket, std::move(work));
-  pump();
 }
 
 void OrderChecker::nothing(Source stream, std::uint64_t ticket) {
@@ -136,7 +132,6 @@ void OrderChecker::nothing(Source stream, std::uint64_t ticket) {
     join(stream, ticket, known);
   };
   push(stream, ticket, std::move(work));
-  pump();
 }
 
 void OrderChecker::touch_host(const Access& access) {

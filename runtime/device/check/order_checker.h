@@ -81,7 +81,6 @@ class OrderChecker final : private Mover::Runner {
   absl::Status run(Point here, Mover::Work& work, bool skip) override;
   void push(Source stream, std::uint64_t ticket, Mover::Work work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void pump() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const Clock> known() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void join(Source stream, std::uint64_t ticket, const std::shared_ptr<const Clock>& known);
   void look(Point here, const char* op, std::span<const Access> accesses,

@@ -36,13 +36,6 @@ class RangeMap {
     }
   }
 
-  // The value at an address, or null.
-  const T* find(std::uintptr_t at) const {
-    auto it = ranges_.upper_bound(at);
-    if (it == ranges_.begin() || (--it)->second.end <= at) return nullptr;
-    return &it->second.value;
-  }
-
  private:
   struct Entry {
     std::uintptr_t end = 0;

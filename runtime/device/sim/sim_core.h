@@ -105,7 +105,6 @@ class SimCore final : public StreamOrder,
   EventModel::Demand demand(const OpInfo& op) const;
   WaitTag blame(OpRecord::Unit unit) noexcept;
   void catch_up() noexcept;
-  bool has_moved_by_model() const noexcept { return moves_ && !wall_; }
   absl::Status run_body(Mover::Work& work);
   void run_callback(Point here, double time);
   void begin_op(Source stream);
