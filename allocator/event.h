@@ -1,8 +1,8 @@
 // Points in time that memory must outlive.
 //
 // This is all that the allocator knows of devices. The layers above implement EventSource
-// for streams, timelines and disk queues; an Event is a value, a source and a ticket that
-// it counts up to, so that making one and keeping it allocates nothing.
+// for streams and timelines; an Event is a value, a source and a ticket that it counts up
+// to, so that making one and keeping it allocates nothing.
 
 #pragma once
 

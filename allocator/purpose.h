@@ -33,7 +33,7 @@ struct BytesByPurpose {
   }
   std::size_t total() const;
 
-  // All but parameters, their gradients and optimizer state (design section 4).
+  // All but parameters, their gradients and optimizer state.
   std::size_t activations() const;
 };
 

@@ -7,7 +7,7 @@
 // the activations and weights; statistics, losses, log-sum-exps and the state of the
 // optimizer are f32 always. No entry allocates from the operating system after its first
 // call with a shape. The bits of a result depend on shapes and thread count alone: sums are
-// trees of a fixed form, and nothing is added atomically (design section 4, "Bits").
+// trees of a fixed form, and nothing is added atomically (docs/architecture.md, "Bits").
 //
 // Errors: Error{kInvalidArgument} for a dtype or shape that the table does not support.
 // Thread-safety: calls from one thread at a time.

@@ -30,8 +30,8 @@ enum class Policy : std::uint8_t {
   kSaved,   // Every saved tensor, those inputs included.
 };
 
-// The size below which a copy is mostly latency: a quarter of rate x t0 of the slower
-// direction, at least 4 KiB.
+// The size below which a copy is mostly latency: a quarter of rate x t0, in the
+// direction where that is more; at least 4 KiB.
 std::size_t default_min_offload_bytes(const device::Capability& capability) noexcept;
 
 struct EngineOptions {

@@ -1,5 +1,4 @@
-// The lower bound of a step's time, from its ops, what is sent away, and the link's rates
-// (docs: design of the planner and its bounds).
+// The lower bound of a step's time, from its ops, what is sent away and the link's rates.
 //
 // Per micro-step, with c(x) the time to copy x: its bytes / rate, plus one t0 a block, and
 // W(j) the most sent bytes that can be on the device at op j:

@@ -76,8 +76,8 @@ struct Report {
   std::optional<RefusedRun> error;  // Of a run that was refused, or failed.
 };
 
-// All keys of the design's section 10, in its order. A loss that is no number is null, as
-// are bound and stalls where the clock is the wall's.
+// All keys, in a fixed order (tests/cli/report_keys.py lists them). A loss that is no
+// number is null, as are bound and stalls where the clock is the wall's.
 nlohmann::ordered_json to_json(const Report& report);
 
 // The same with a line break at its end, for a file.

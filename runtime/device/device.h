@@ -86,8 +86,8 @@ class Reclaimer {
 };
 
 // Device memory in stream order. A block counts from the start of the first op or copy that
-// touches it until the end of the last one, on the device's clock (design section 4,
-// "Accounting"). One thread at a time.
+// touches it until the end of the last one, on the device's clock, whenever the host
+// asked for the block or gave it back. One thread at a time.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -107,8 +107,8 @@ class DeviceMemory {
 
   // Copies of the block that `address` lies in will be submitted later, from callbacks: it
   // counts until the last of them has ended, though it may be given back (with a fence that
-  // they come before) and lent again, in stream order, before they are submitted. Each names
-  // the hold. 0 if no such block is lent.
+  // they come before) and lent again, in stream order, before they are submitted. Each
+  // names the hold. 0 if no such block is lent.
   [[nodiscard]] virtual Hold hold(std::uintptr_t address) = 0;
   // The last of them is submitted.
   virtual void release(Hold hold) noexcept = 0;

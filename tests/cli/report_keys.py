@@ -17,7 +17,7 @@ PURPOSES = ("parameters", "gradients", "optimizer", "activations", "workspace")
 STALLS = ("d2h_backlog", "h2d_late", "host_full", "pin", "comm", "host")
 BOUND = {key: NUMBER for key in ("seconds", "f", "r", "b", "o", "D", "H", "W", "d2h", "h2d", "duplex")}
 
-# Design section 10. A pair (kind, None) may be null.
+# A pair (kind, None) may be null.
 KEYS = {
     "version": COUNT,
     "config": OBJECT,
@@ -121,7 +121,7 @@ def near(a, b):
 
 
 def sum_problems(report):
-    """The identities of design section 10."""
+    """The identities among the figures."""
     saved = report["activations"]
     parts = sum(saved[key] for key in ("kept_bytes", "offloaded_bytes", "recomputed_bytes", "shared_bytes"))
     if saved["saved_bytes"] != parts:
@@ -146,7 +146,7 @@ def sum_problems(report):
 
 
 def closed_form(bound):
-    """The weaker bound that anyone can work out from the report (design section 8)."""
+    """The weaker bound that anyone can work out from the report."""
 
     def over(bytes_left, rate):
         return max(bytes_left, 0) / rate if bytes_left > 0 else 0.0

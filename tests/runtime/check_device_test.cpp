@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(
                       maker({"free_fuzz", {Order::Kind::kFuzz, 4}, false, true})),
     test::name_of);
 
-// The faults of cases.md, planted: each program has the wait that it needs, or lacks it.
+// Mistakes of other systems, planted: each program has the wait that it needs, or lacks it.
 class PlantedRace : public ::testing::TestWithParam<DeviceKind> {
  protected:
   void SetUp() override {

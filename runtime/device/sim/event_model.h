@@ -9,8 +9,8 @@
 // both move bytes, each moves at its rate times cap / (sum of rates). At one instant come
 // first all ends, then starts in the order of the units.
 //
-// The model knows neither memory nor closures: the simulated device and the planner stand
-// on it, and hear of what happens as Listener.
+// The model knows neither memory nor closures: whoever stands on it hears of what happens
+// as Listener.
 
 #pragma once
 
