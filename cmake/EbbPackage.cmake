@@ -6,9 +6,6 @@ include(GNUInstallDirs)
 
 get_property(layers GLOBAL PROPERTY EBB_PACKAGE_LAYERS)
 get_property(headers GLOBAL PROPERTY EBB_PACKAGE_HEADERS)
-if(NOT layers)
-  return()
-endif()
 
 # What these headers include, and so what users compile and link with.
 set(public_absl any_invocable core_headers status strings synchronization)
@@ -50,9 +47,7 @@ list(JOIN pc_requires " " pc_requires)
 configure_file(cmake/ebbtide.pc.in ebbtide.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ebbtide.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-if(TARGET ebb_program)
-  install(TARGETS ebb_program)
-endif()
+install(TARGETS ebb_program)
 install(FILES examples/data/kjv_genesis_to_esther.txt DESTINATION ${data_dir})
 install(FILES LICENSE THIRD_PARTY_NOTICES.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY runtime/device/sim/profiles DESTINATION ${data_dir}) # To copy and change.
