@@ -178,7 +178,7 @@ TEST(EngineTest, CountsWhatIsThereInTimeAndWhatIsLate) {
 
 TEST(EngineTest, KeepsWhatTheStoreHasNoRoomForAndGrowsItAtTheStepsEnd) {
   World world({.pool_bytes = 64 * kMiB});
-  PinnedPool small(world.checker->host_memory(), 64 * kMiB);
+  PinnedPool small(world.base->host_memory(), 64 * kMiB);
   HostStore store(*world.link, small);
   world.engine = std::make_unique<Engine>(
       world.device, store,

@@ -4,6 +4,7 @@
 
 #include "allocator/error.h"
 #include "tests/support/offload_world.h"
+#include "tests/support/sim_orders.h"
 
 namespace ebb::offload {
 namespace {
@@ -72,6 +73,47 @@ TEST_F(SmallFetcherTest, SaysWhenThereIsNoMemory) {
   EXPECT_EQ(block.device, nullptr);
   EXPECT_THROW(fetcher.fetch_now(block, world.device.current_stream().record()), Error);
   world.device.synchronize();
+}
+
+// Without the checker, which orders what it does to memory itself: wrong bytes would tell.
+TEST(BusyFetcherTest, APrefetchWaitsForWhatTheGateHasWaitedForOnBehalfOfAnUrgentFetch) {
+  for (const device::Order& order : twenty_four_orders()) {
+    World world({.order = order,
+                 .check = false,
+                 .limit_bytes = 256 * kKiB,
+                 .d2h_bytes_per_second = 1e8});
+    Fetcher fetcher(world.device);
+    const auto put = [&](std::uint64_t seed, std::size_t bytes) {
+      const Tensor tensor = world.make(seed, bytes, 1e-6);
+      auto stored = world.store->put(tensor.storage()->address(), bytes,
+                                     tensor.storage()->last_write());
+      tensor.storage()->used_until(stored->stored());
+      return stored;
+    };
+    Block urgent;
+    Block ahead;
+    urgent.key.bytes = ahead.key.bytes = 64 * kKiB;
+    urgent.stored = put(1, 64 * kKiB);
+    ahead.stored = put(2, 64 * kKiB);
+    world.device.synchronize();
+    // The whole device is a tensor that is copied out: its memory comes with that to wait
+    // for. Once the gate has waited, the rest of it comes without.
+    Block out;
+    out.key.bytes = 256 * kKiB;
+    out.stored = put(3, 256 * kKiB);
+    const Event point = world.device.current_stream().record();
+    fetcher.fetch_now(urgent, point);
+    ASSERT_TRUE(fetcher.prefetch(ahead, point));
+    world.device.synchronize();
+    urgent.device.reset();
+    ahead.device.reset();
+    fetcher.fetch_now(out, world.device.current_stream().record());
+    world.device.current_stream().wait(out.fetched, {});
+    world.check(Tensor::over(out.device, {64 * 1024}, DType::kI32), 3, 1e-6);
+    world.device.synchronize();
+    EXPECT_EQ(world.wrong_words, 0U) << order_name(order);
+    out.device.reset();
+  }
 }
 
 }  // namespace

@@ -108,6 +108,28 @@ TEST_P(HostStoreTest, LendsABlocksRoomAgainOnlyWhenItsCopiesHaveEnded) {
   EXPECT_EQ(wrong, 0U);
 }
 
+TEST_P(HostStoreTest, HoldsTheRoomOfABlockThatNobodyWaitsForUntilItsCopiesHaveEnded) {
+  pool->reserve(kBytes);
+  const std::uintptr_t address = filled(1);
+  std::unique_ptr<StoredBlock> block = store->put(address, kBytes, now());
+  const Event stored = block->stored();
+  block.reset();  // Dropped while it is copied out,
+  EXPECT_EQ(pool->stats().retired_bytes, kBytes);
+  EXPECT_EQ(store->put(address, kBytes, now()), nullptr);
+  stored.wait();
+
+  block = store->put(address, kBytes, now());
+  ASSERT_NE(block, nullptr);
+  block->stored().wait();
+  const Event back = block->fetch(address, now(), transfer::Priority::kBulk);
+  block.reset();  // and while it is copied back, for a use that does not come.
+  EXPECT_EQ(store->put(address, kBytes, now()), nullptr);
+  back.wait();
+  EXPECT_NE(store->put(address, kBytes, Fence(back)), nullptr);
+  device->synchronize();
+  device->memory().free(address, {});
+}
+
 TEST_P(HostStoreTest, SaysWhenThereIsNoRoomAndGrowsToItsCap) {
   const std::uintptr_t from = filled(1);
   EXPECT_EQ(store->put(from, kBytes, now()), nullptr);

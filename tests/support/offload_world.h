@@ -30,6 +30,7 @@ constexpr std::size_t kMiB = 1024 * kKiB;
 struct WorldOptions {
   device::Order order = {};
   bool dry = false;
+  bool check = true;
   bool throw_on_violation = true;
   std::size_t limit_bytes = 64 * kMiB;
   std::size_t pool_bytes = 64 * kMiB;
@@ -61,11 +62,9 @@ class World {
 
   explicit World(const WorldOptions& options = {})
       : options_(options),
-        checker(device::make_check_device(
-            device::make_sim_device(sim_options(options), kernels_),
-            {.throw_on_violation = options.throw_on_violation, .poison_freed = true})),
-        device(*checker),
-        pool(checker->host_memory(), options.pool_bytes),
+        base(make_base(options)),
+        device(*base),
+        pool(base->host_memory(), options.pool_bytes),
         link(std::make_unique<transfer::Link>(device)),
         store(std::make_unique<offload::HostStore>(*link, pool)),
         engine(std::make_unique<offload::Engine>(device, *store, options.engine)) {
@@ -114,6 +113,15 @@ class World {
   }
 
  private:
+  std::unique_ptr<device::Device> make_base(const WorldOptions& options) {
+    auto sim = device::make_sim_device(sim_options(options), kernels_);
+    if (!options.check) return sim;
+    auto checked = device::make_check_device(
+        std::move(sim),
+        {.throw_on_violation = options.throw_on_violation, .poison_freed = true});
+    checker = checked.get();
+    return checked;
+  }
   static std::uint32_t word(std::uint64_t seed, std::size_t i) {
     return static_cast<std::uint32_t>(seed * 0x9E3779B9U + i);
   }
@@ -129,7 +137,8 @@ class World {
   const WorldOptions options_;
 
  public:
-  std::unique_ptr<device::CheckDevice> checker;
+  device::CheckDevice* checker = nullptr;  // Null without `check`.
+  std::unique_ptr<device::Device> base;
   device::DropWaits device;
   PinnedPool pool;
   std::unique_ptr<transfer::Link> link;
