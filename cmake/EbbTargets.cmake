@@ -35,12 +35,14 @@ endif()
 # Compiles each header alone, so that none leans on what its users include before it.
 add_custom_target(ebb_headers ALL)
 
-# ebb_layer(<name> HEADERS <file>... SOURCES <file>... USES <target>... [PRIVATE_USES <target>...])
+# ebb_layer(<name> HEADERS <file>... [PRIVATE_HEADERS <file>...] SOURCES <file>...
+#           USES <target>... [PRIVATE_USES <target>...])
 #
 # A folder of a layer is one static library, ebb_<name>. Those of the folders that jobs build
 # on make up libebbtide (cmake/EbbPackage.cmake); `bench`, `config` and `cli` are for programs of ours.
+# HEADERS are installed; PRIVATE_HEADERS are for our own sources and tests.
 function(ebb_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;USES;PRIVATE_USES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;PRIVATE_HEADERS;SOURCES;USES;PRIVATE_USES")
   add_library(ebb_${name} STATIC ${arg_SOURCES})
   if(NOT name MATCHES "^(bench|config|cli)$")
     list(TRANSFORM arg_HEADERS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE headers)
@@ -48,7 +50,7 @@ function(ebb_layer name)
     set_property(GLOBAL APPEND PROPERTY EBB_PACKAGE_HEADERS ${headers})
   endif()
   target_sources(ebb_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}
-                                    FILES ${arg_HEADERS})
+                                    FILES ${arg_HEADERS} ${arg_PRIVATE_HEADERS})
   target_link_libraries(ebb_${name} PUBLIC ebb_build ${arg_USES} PRIVATE ${arg_PRIVATE_USES})
   set_target_properties(ebb_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON
                                                VERIFY_INTERFACE_HEADER_SETS ON)
