@@ -99,16 +99,11 @@ ordered_json bound_json(const Bound& bound) {
 }
 
 ordered_json stall_json(const StepTime& step) {
-  using device::StallCause;
-  const auto of = [&](StallCause cause) {
-    return step.stall[static_cast<std::size_t>(cause)];
-  };
-  return {{"d2h_backlog", of(StallCause::kD2HBacklog)},
-          {"h2d_late", of(StallCause::kH2DLate)},
-          {"host_full", of(StallCause::kHostFull)},
-          {"pin", of(StallCause::kPin)},
-          {"comm", of(StallCause::kComm)},
-          {"host", of(StallCause::kHost)}};
+  ordered_json result = ordered_json::object();
+  for (std::size_t i = 0; i < step.stall.size(); ++i) {
+    result[name(static_cast<device::StallCause>(i))] = step.stall[i];
+  }
+  return result;
 }
 
 ordered_json time_json(const Report& report) {

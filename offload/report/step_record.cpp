@@ -10,6 +10,24 @@ namespace ebb::offload {
 using device::OpRecord;
 using device::Phase;
 
+const char* name(device::StallCause cause) noexcept {
+  switch (cause) {
+    case device::StallCause::kD2HBacklog:
+      return "d2h_backlog";
+    case device::StallCause::kH2DLate:
+      return "h2d_late";
+    case device::StallCause::kHostFull:
+      return "host_full";
+    case device::StallCause::kPin:
+      return "pin";
+    case device::StallCause::kComm:
+      return "comm";
+    case device::StallCause::kHost:
+      return "host";
+  }
+  return "unknown";
+}
+
 StepTime step_time(const StepOps& ops) {
   StepTime time;
   for (const OpRecord& op : ops) {

@@ -25,6 +25,9 @@ struct StepTime {
   std::array<double, device::kStallCauses> stall{};  // By device::StallCause.
 };
 
+// The name that reports use: "d2h_backlog", "h2d_late", ...
+const char* name(device::StallCause cause) noexcept;
+
 // Of the ops of one step on the compute queue: each one's time, and how long the queue
 // stood still before it.
 StepTime step_time(const StepOps& ops);

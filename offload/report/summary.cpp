@@ -13,9 +13,6 @@
 namespace ebb::offload {
 namespace {
 
-constexpr std::array<const char*, device::kStallCauses> kCauses = {
-    "d2h_backlog", "h2d_late", "host_full", "pin", "comm", "host"};
-
 void line(std::string& text, const char* label, const std::string& value) {
   absl::StrAppendFormat(&text, "  %-14s %s\n", label, value);
 }
@@ -79,7 +76,8 @@ std::string stall_line(const StepTime& step) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < step.stall.size(); ++i) {
     if (step.stall[i] <= 0) continue;
-    parts.push_back(absl::StrCat(kCauses[i], " ", seconds_text(step.stall[i])));
+    const auto cause = static_cast<device::StallCause>(i);
+    parts.push_back(absl::StrCat(name(cause), " ", seconds_text(step.stall[i])));
   }
   return parts.empty() ? "none" : absl::StrJoin(parts, ", ");
 }
