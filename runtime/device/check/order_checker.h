@@ -22,8 +22,8 @@
 
 #include "runtime/device/check/access_map.h"
 #include "runtime/device/check/check_device.h"
+#include "runtime/device/mover.h"
 #include "runtime/device/order_clocks.h"
-#include "runtime/device/sim/mover.h"
 #include "runtime/device/stream.h"
 
 namespace ebb::device {

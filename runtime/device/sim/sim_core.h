@@ -24,9 +24,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 
+#include "runtime/device/mover.h"
 #include "runtime/device/order_clocks.h"
 #include "runtime/device/sim/event_model.h"
-#include "runtime/device/sim/mover.h"
 #include "runtime/device/sim/sim_device.h"
 #include "runtime/device/sim/sim_memory.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/device/sim/mover.h"
+#include "runtime/device/mover.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,6 @@
-// Moves the bytes of a simulated device: runs the bodies and copies of its streams in some
-// order that streams and events allow, whatever the clock says.
+// Runs the work of a device's streams in some order that streams and events allow, whatever
+// the clock says. The simulated device moves its bytes through one; the order checker looks
+// at what was submitted through another.
 //
 // It also carries failures: the first one stays on its stream, goes where a wait or a
 // signal takes it, and what is behind it is not run.
