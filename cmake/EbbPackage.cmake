@@ -8,14 +8,14 @@ get_property(layers GLOBAL PROPERTY EBB_PACKAGE_LAYERS)
 get_property(headers GLOBAL PROPERTY EBB_PACKAGE_HEADERS)
 
 # What these headers include, and so what users compile and link with.
-set(public_absl any_invocable core_headers status strings synchronization)
+set(public_absl any_invocable core_headers flat_hash_map status strings synchronization)
 
 add_library(ebbtide SHARED)
 add_library(Ebbtide::ebbtide ALIAS ebbtide)
 target_sources(ebbtide PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
 target_compile_features(ebbtide PUBLIC cxx_std_20)
 list(TRANSFORM public_absl PREPEND absl:: OUTPUT_VARIABLE absl_targets)
-target_link_libraries(ebbtide PUBLIC ${absl_targets} PRIVATE ${layers})
+target_link_libraries(ebbtide PUBLIC ${absl_targets} nlohmann_json::nlohmann_json PRIVATE ${layers})
 # All of each layer, not only what another one of them calls.
 list(TRANSFORM layers REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE archives)
 list(JOIN archives "," archives)
@@ -43,6 +43,7 @@ install(FILES ${PROJECT_BINARY_DIR}/EbbtideConfig.cmake
 # The .pc file names the prefix from where it lies, so that the tree can be moved.
 file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 list(TRANSFORM public_absl PREPEND absl_ OUTPUT_VARIABLE pc_requires)
+list(APPEND pc_requires nlohmann_json)
 list(JOIN pc_requires " " pc_requires)
 configure_file(cmake/ebbtide.pc.in ebbtide.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ebbtide.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
