@@ -69,7 +69,9 @@ DryFigures Preflight::roomy(const RunConfig& config, std::int64_t steps,
                             std::optional<std::size_t> limit) const {
   // Two micro-steps' worth may be parked at once: the last of one and the first of the
   // next.
-  const std::size_t most = std::min(2 * without_.peak_bytes, kMostDryPool);
+  const std::size_t most = config.offload == OffloadPolicy::kNone
+                               ? 0
+                               : std::min(2 * without_.peak_bytes, kMostDryPool);
   return dry_run(config,
                  {.steps = steps,
                   .device_limit_bytes = limit,
@@ -221,6 +223,22 @@ std::int64_t dry_steps(const config::RunConfig& config) {
 
 Verdict preflight(const config::RunConfig& config, const Interrupt& interrupt) {
   return Preflight(config, interrupt).run();
+}
+
+std::optional<Refusal> machine_refusal(const config::RunConfig& config,
+                                       const Clearance& clearance,
+                                       std::optional<std::size_t> room_bytes) {
+  std::size_t bytes =
+      clearance.figures.memory.peak_reserved_bytes + clearance.host_reserve_bytes;
+  // The second device, and a copy of weights and gradients on the way to it.
+  if (config.verify_gradients) bytes += 2 * clearance.without.peak_bytes;
+  if (config.dry || !room_bytes || bytes <= *room_bytes) return std::nullopt;
+  return Refusal{.code = absl::StatusCode::kResourceExhausted,
+                 .message = absl::StrCat(
+                     "the simulated device and what is parked need ", format_size(bytes),
+                     " of this machine's memory, which has ", format_size(*room_bytes),
+                     " left: add --dry, or take a smaller --batch, --seq or model"),
+                 .smallest_device_budget_bytes = std::nullopt};
 }
 
 }  // namespace ebb::cli

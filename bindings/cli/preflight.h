@@ -53,4 +53,10 @@ std::int64_t dry_steps(const config::RunConfig& config);
 // whether the run itself is dry or not. Throws Error{kCancelled}.
 Verdict preflight(const config::RunConfig& config, const Interrupt& interrupt);
 
+// A simulated device's memory is this machine's: refuses a run that is not dry and needs
+// more of it than `room_bytes` (none: not known).
+std::optional<Refusal> machine_refusal(const config::RunConfig& config,
+                                       const Clearance& clearance,
+                                       std::optional<std::size_t> room_bytes);
+
 }  // namespace ebb::cli

@@ -86,7 +86,6 @@ class TrainCommand {
   int refuse(const Refusal& refusal);
   int carry_out(const Clearance& clearance);
   std::optional<Refusal> host_budget_refusal() const;
-  std::optional<Refusal> machine_refusal(const Clearance& clearance) const;
   std::vector<train::StepResult> take_steps(Run& run);
   void write_report();
 
@@ -133,23 +132,6 @@ std::optional<Refusal> TrainCommand::host_budget_refusal() const {
   return std::nullopt;
 }
 
-// A simulated device's memory is this machine's, so it must be there.
-std::optional<Refusal> TrainCommand::machine_refusal(const Clearance& clearance) const {
-  std::size_t bytes =
-      clearance.figures.memory.peak_reserved_bytes + clearance.host_reserve_bytes;
-  // The second device, and a copy of weights and gradients on the way to it.
-  if (config().verify_gradients) bytes += 2 * clearance.without.peak_bytes;
-  const std::optional<std::size_t> room = read_host_limits().room_bytes();
-  if (config().dry || !room || bytes <= *room) return std::nullopt;
-  return Refusal{
-      .code = absl::StatusCode::kResourceExhausted,
-      .message = absl::StrCat(
-          "the simulated device and what is parked need ", config::format_size(bytes),
-          " of this machine's memory, which has ", config::format_size(*room),
-          " left: add --dry, or take a smaller --batch, --seq or model"),
-      .smallest_device_budget_bytes = std::nullopt};
-}
-
 std::vector<train::StepResult> TrainCommand::take_steps(Run& run) {
   std::vector<train::StepResult> steps;
   Progress progress(output_.err, isatty(fileno(output_.err)) != 0, config().steps);
@@ -163,7 +145,10 @@ std::vector<train::StepResult> TrainCommand::take_steps(Run& run) {
 
 int TrainCommand::carry_out(const Clearance& clearance) {
   const bool dry = config().dry;
-  if (const auto refusal = machine_refusal(clearance)) return refuse(*refusal);
+  if (const auto refusal =
+          machine_refusal(config(), clearance, read_host_limits().room_bytes())) {
+    return refuse(*refusal);
+  }
   Run run(config(),
           {.dry = dry,
            .device_limit_bytes = clearance.device_limit_bytes,

@@ -103,6 +103,21 @@ TEST_F(PreflightTest, KeepsTheHostBudget) {
   EXPECT_LE(tight.figures.host.pinned_bytes, parked / 2);
 }
 
+TEST_F(PreflightTest, RefusesASimulatedDeviceThatTheMachineHasNoRoomFor) {
+  const Clearance run = cleared({{"offload", "saved"}});
+  const std::size_t needs = run.figures.memory.peak_reserved_bytes + run.host_reserve_bytes;
+  const config::RunConfig real = test::tiny_request();
+  EXPECT_FALSE(machine_refusal(real, run, needs));
+  EXPECT_FALSE(machine_refusal(real, run, std::nullopt));
+  const auto refusal = machine_refusal(real, run, needs - 1);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_THAT(refusal->message,
+              AllOf(HasSubstr("of this machine's memory"), HasSubstr("add --dry")));
+  EXPECT_FALSE(machine_refusal(test::tiny_request({{"dry", "true"}}), run, needs - 1));
+  EXPECT_TRUE(
+      machine_refusal(test::tiny_request({{"verify-gradients", "true"}}), run, needs));
+}
+
 TEST_F(PreflightTest, TakesTheCapacityForABudget) {
   EXPECT_EQ(device_budget_bytes(test::tiny_request()),
             test::tiny_request().profile.capacity_bytes);

@@ -108,14 +108,6 @@ TEST_F(TrainCommandTest, RefusesAHostBudgetThatTheMachineDoesNotHave) {
   EXPECT_EQ(run({{"host-budget", "900TiB"}, {"dry", "true"}}), kSuccess);
 }
 
-TEST_F(TrainCommandTest, RefusesASimulatedDeviceThatTheMachineHasNoRoomFor) {
-  // 2 TiB of state, on a device that has it.
-  EXPECT_EQ(run({{"hidden", "32768"}, {"layers", "10"}, {"device", "sim:free"}}), kFailed);
-  EXPECT_THAT(report()["error"]["message"].get<std::string>(),
-              HasSubstr("of this machine's memory"));
-  EXPECT_THAT(err_.text(), HasSubstr("add --dry"));
-}
-
 TEST_F(TrainCommandTest, WritesNoReportOfAWrongRequest) {
   EXPECT_EQ(run({{"offload", "inputs"}}), kWrongRequest);
   EXPECT_EQ(run({{"data", "/no/such/text"}}), kWrongRequest);
