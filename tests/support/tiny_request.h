@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "bindings/config/run_config.h"
+#include "kernels/cpu/cpu_kernels.h"
 
 namespace ebb::test {
 
 inline config::RunConfig tiny_request(
     const std::vector<std::pair<std::string, std::string>>& more = {}) {
+  set_cpu_threads(1);  // More would only wait for each other.
   config::Settings settings;
   const auto set = [&](const std::string& flag, const std::string& value) {
     settings[flag] = {"--" + flag, value};
