@@ -27,8 +27,11 @@ std::size_t BytesByPurpose::total() const {
 }
 
 std::size_t BytesByPurpose::activations() const {
-  return total() - (*this)[Purpose::kParameters] - (*this)[Purpose::kGradients] -
-         (*this)[Purpose::kOptimizer];
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < kPurposes; ++i) {
+    if (is_activation(static_cast<Purpose>(i))) sum += bytes[i];
+  }
+  return sum;
 }
 
 }  // namespace ebb

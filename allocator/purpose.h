@@ -18,6 +18,13 @@ enum class Purpose : std::uint8_t {
 };
 inline constexpr std::size_t kPurposes = 6;
 
+// Whether bytes for this count as activations: all do but parameters, their gradients and
+// optimizer state.
+constexpr bool is_activation(Purpose purpose) noexcept {
+  return purpose != Purpose::kParameters && purpose != Purpose::kGradients &&
+         purpose != Purpose::kOptimizer;
+}
+
 // The name that reports use: "parameters", "gradients", ...
 const char* name(Purpose purpose) noexcept;
 
@@ -33,7 +40,7 @@ struct BytesByPurpose {
   }
   std::size_t total() const;
 
-  // All but parameters, their gradients and optimizer state.
+  // Of purposes for which is_activation().
   std::size_t activations() const;
 };
 

@@ -7,11 +7,6 @@ namespace ebb::device {
 
 MemoryLedger::MemoryLedger() : intervals_(1) {}
 
-bool MemoryLedger::is_activation(Purpose purpose) noexcept {
-  return purpose != Purpose::kParameters && purpose != Purpose::kGradients &&
-         purpose != Purpose::kOptimizer;
-}
-
 MemoryLedger::Block MemoryLedger::add(std::size_t bytes, Purpose purpose) {
   Block block = 0;
   if (unused_blocks_.empty()) {

@@ -68,7 +68,6 @@ class MemoryLedger {
     Peak peak;
   };
 
-  static bool is_activation(Purpose purpose) noexcept;
   static void merge(Peak& into, const Peak& other) noexcept;
   Link append(const Peak& peak);
   void remove(Link interval) noexcept;
