@@ -71,6 +71,8 @@ struct MemoryFigures {
   BytesByPurpose at_peak;                 // What the peak was made of.
   std::size_t peak_bytes = 0;             // All purposes.
   std::size_t peak_activation_bytes = 0;  // BytesByPurpose::activations().
+  // Addresses taken. The simulated device never gives them back, so that there the two are
+  // equal; a device that trims its arena between steps has a peak above what is left.
   std::size_t reserved_bytes = 0;
   std::size_t peak_reserved_bytes = 0;
 };
