@@ -82,6 +82,7 @@ void OrderChecker::join(Source stream, std::uint64_t ticket,
 }
 
 absl::Status OrderChecker::run(Point /*here*/, Mover::Work& work, bool /*skip*/) {
+  mutex_.AssertHeld();
   if (work.body) work.body(nullptr);
   return {};
 }
@@ -94,6 +95,7 @@ void OrderChecker::access(Source stream, std::uint64_t ticket, const char* op,
   work.kind = Mover::Kind::kOp;
   work.body = [this, stream, ticket, op, known = known(),
                all = std::vector<Access>(accesses.begin(), accesses.end())](void*) {
+    mutex_.AssertHeld();
     join(stream, ticket, known);
     look({stream, ticket}, op, all, clocks_.clock(stream));
   };
@@ -106,6 +108,7 @@ void OrderChecker::wait(Source stream, std::uint64_t ticket, Point point) {
   work.kind = Mover::Kind::kWait;
   work.point = point;
   work.body = [this, stream, ticket, point, known = known()](void*) {
+    mutex_.AssertHeld();
     join(stream, ticket, known);
     clocks_.wait(stream, ticket, point);
   };
@@ -118,6 +121,7 @@ void OrderChecker::signal(Source stream, std::uint64_t ticket, Point timeline) {
   work.kind = Mover::Kind::kSignal;
   work.point = timeline;
   work.body = [this, stream, ticket, timeline, known = known()](void*) {
+    mutex_.AssertHeld();
     join(stream, ticket, known);
     clocks_.signal(stream, ticket, timeline);
   };
@@ -129,6 +133,7 @@ void OrderChecker::nothing(Source stream, std::uint64_t ticket) {
   Mover::Work work;
   work.kind = Mover::Kind::kOp;  // What comes after it comes after what the host knew.
   work.body = [this, stream, ticket, known = known()](void*) {
+    mutex_.AssertHeld();
     join(stream, ticket, known);
   };
   push(stream, ticket, std::move(work));
@@ -193,6 +198,7 @@ void OrderChecker::look(Point here, const char* op, std::span<const Access> acce
   const auto report = [&](bool writing) {
     return [this, &user, writing](const AccessMap::User& earlier, bool wrote,
                                   AccessMap::Range where) {
+      mutex_.AssertHeld();
       found(absl::StrFormat(
           "'%s' on stream '%s' %s [%#x, %#x), which '%s' on stream '%s' %s, and nothing "
           "orders the two",

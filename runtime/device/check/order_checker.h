@@ -78,36 +78,39 @@ class OrderChecker final : private Mover::Runner {
     std::shared_ptr<const Clock> joined;         // The last knowledge that its clock has.
   };
 
+  // The mover calls it under mutex_, which clang cannot see: it asserts that.
   absl::Status run(Point here, Mover::Work& work, bool skip) override;
   void push(Source stream, std::uint64_t ticket, Mover::Work work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const Clock> known() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void join(Source stream, std::uint64_t ticket, const std::shared_ptr<const Clock>& known);
+  void join(Source stream, std::uint64_t ticket, const std::shared_ptr<const Clock>& known)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void look(Point here, const char* op, std::span<const Access> accesses,
-            const Clock& clock);
+            const Clock& clock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void look_for_freed(Source stream, const char* op, std::span<const Access> accesses,
                       Hold hold) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void found(std::string words);
+  void found(std::string words) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   const char* intern(const char* name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
-  // All below are used under mutex_ only; the mover calls run() under it.
-  Mover mover_;
-  OrderClocks clocks_;
-  AccessMap map_;
-  std::deque<State> states_;
-  std::set<std::string> names_;
-  std::shared_ptr<const Clock> known_;
-  std::uint64_t known_version_ = 0;
-  bool in_call_back_ = false;
-  std::uint64_t host_ticket_ = 0;
-  absl::btree_map<std::uintptr_t, std::uintptr_t> lent_;            // Begin and end.
-  std::map<Hold, std::pair<std::uintptr_t, std::uintptr_t>> held_;  // Likewise.
-  std::uintptr_t lowest_ = 0;  // Of all that was ever lent.
-  std::uintptr_t highest_ = 0;
-  OrderFigures figures_;
-  std::vector<std::string> words_;
-  std::string news_;
+  Mover mover_ ABSL_GUARDED_BY(mutex_);
+  OrderClocks clocks_ ABSL_GUARDED_BY(mutex_);
+  AccessMap map_ ABSL_GUARDED_BY(mutex_);
+  std::deque<State> states_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> names_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Clock> known_ ABSL_GUARDED_BY(mutex_);
+  std::uint64_t known_version_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool in_call_back_ ABSL_GUARDED_BY(mutex_) = false;
+  std::uint64_t host_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Begin and end of blocks; likewise of those that are held.
+  absl::btree_map<std::uintptr_t, std::uintptr_t> lent_ ABSL_GUARDED_BY(mutex_);
+  std::map<Hold, std::pair<std::uintptr_t, std::uintptr_t>> held_ ABSL_GUARDED_BY(mutex_);
+  // Of all that was ever lent.
+  std::uintptr_t lowest_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::uintptr_t highest_ ABSL_GUARDED_BY(mutex_) = 0;
+  OrderFigures figures_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> words_ ABSL_GUARDED_BY(mutex_);
+  std::string news_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace ebb::device
