@@ -18,12 +18,6 @@ void require(const EmbeddingShape& s, const std::int32_t* tokens, const char* op
   require_indices(s.batch * s.seq, tokens, 0, s.vocabulary, op, "token");
 }
 
-void add_to(std::int64_t count, const float* x, float* y) {
-  for_vectors(count, [=](auto access, std::int64_t i) {
-    access.store(y + i, access.load(y + i) + access.load(x + i));
-  });
-}
-
 }  // namespace
 
 void embedding_forward(const EmbeddingShape& s, const std::int32_t* tokens,

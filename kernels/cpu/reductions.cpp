@@ -55,12 +55,6 @@ double tree_sum(std::int64_t elements, const Leaf& leaf) {
 constexpr std::int64_t kBlockRows = 256;
 constexpr std::int64_t kStrip = 128;  // Columns that one thread sums.
 
-void add_to(std::int64_t count, const float* x, float* y) {
-  for_vectors(count, [=](auto access, std::int64_t i) {
-    access.store(y + i, access.load(y + i) + access.load(x + i));
-  });
-}
-
 }  // namespace
 
 void column_sums(std::int64_t rows, std::int64_t columns, const float* x, Into into,

@@ -71,6 +71,13 @@ template <typename Body>
   if (i < count) body(Part{count - i}, i);
 }
 
+// y[i] += x[i]
+inline void add_to(std::int64_t count, const float* x, float* y) {
+  for_vectors(count, [=](auto access, std::int64_t i) {
+    access.store(y + i, access.load(y + i) + access.load(x + i));
+  });
+}
+
 [[gnu::always_inline]] inline Vector max(Vector a, Vector b) { return a > b ? a : b; }
 [[gnu::always_inline]] inline Vector min(Vector a, Vector b) { return a < b ? a : b; }
 
