@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+
 namespace ebb::device {
 namespace {
 
@@ -32,8 +34,11 @@ bool Mover::blocked(Source stream) const noexcept {
   return head.kind == Kind::kWait && !moved(head.point);
 }
 
-// Moves the head of the stream, which is not blocked.
+// Moves the head of the stream, which is not blocked. Whatever ends with it, or is let go,
+// may ask for more to be moved: later, as this stream has not advanced yet.
 void Mover::step(Source stream) {
+  const auto restore = absl::MakeCleanup(
+      [this, moving = std::exchange(moving_, true)] { moving_ = moving; });
   State& state = sources_[stream];
   Work work = std::move(state.queue.front());
   state.queue.pop_front();
