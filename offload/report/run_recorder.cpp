@@ -3,6 +3,8 @@
 #include <string_view>
 #include <utility>
 
+#include "offload/store/store.h"
+
 namespace ebb::offload {
 namespace {
 
@@ -32,7 +34,7 @@ void RunRecorder::end_step(std::span<const SentBlock> blocks,
                            std::size_t activation_bytes) {
   for (const device::OpRecord& op : ops_) {
     const std::string_view name = op.name;
-    if (name != "offload.d2h" && name != "offload.h2d") continue;
+    if (name != kPutOp && name != kFetchOp) continue;
     LinkFigures& link = op.unit == Unit::kD2H ? d2h_ : h2d_;
     link.bytes += op.bytes;
     link.busy_seconds += op.end - op.start;

@@ -14,6 +14,11 @@
 
 namespace ebb::offload {
 
+// What the link's copies of blocks are called in the records of a run: by these names the
+// report finds what the link did for the engine.
+inline constexpr const char* kPutOp = "offload.d2h";
+inline constexpr const char* kFetchOp = "offload.h2d";
+
 // A block in a store. When it is destroyed, its room is given back with the fence of the
 // copies that still use it.
 class StoredBlock {

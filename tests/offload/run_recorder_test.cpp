@@ -51,8 +51,8 @@ TEST(RunRecorderTest, LeavesOutWhatRunsBetweenSteps) {
 TEST(RunRecorderTest, AddsUpTheCopiesOfTheEnginesBlocksOnly) {
   RunRecorder recorder(virtual_clock());
   recorder.begin_step();
-  recorder.on_op(copy_op(Unit::kD2H, "offload.d2h", 0, 2, 100));
-  recorder.on_op(copy_op(Unit::kH2D, "offload.h2d", 0, 3, 200));
+  recorder.on_op(copy_op(Unit::kD2H, kPutOp, 0, 2, 100));
+  recorder.on_op(copy_op(Unit::kH2D, kFetchOp, 0, 3, 200));
   recorder.on_op(copy_op(Unit::kH2D, "batch", 0, 50, 5000));
   recorder.end_step({}, 0);
   EXPECT_EQ(recorder.d2h().bytes, 100U);

@@ -14,7 +14,7 @@ class HostStore::Block final : public StoredBlock {
 
   void put(std::uintptr_t device, const Fence& after) {
     stored_ = link_.d2h.submit(
-        {.name = "offload.d2h",
+        {.name = kPutOp,
          .device = device,
          .host = memory_.data(),
          .bytes = memory_.size(),
@@ -27,7 +27,7 @@ class HostStore::Block final : public StoredBlock {
   Event fetch(std::uintptr_t device, const Fence& after,
               transfer::Priority priority) override {
     const Event end = link_.h2d.submit(
-        {.name = "offload.h2d",
+        {.name = kFetchOp,
          .device = device,
          .host = memory_.data(),
          .bytes = memory_.size(),
