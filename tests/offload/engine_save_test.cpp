@@ -11,7 +11,7 @@ namespace {
 using namespace test;
 using autograd::SaveSite;
 
-TEST(SaveTest, TheInputsPolicySendsInputsOfSegmentsOnly) {
+TEST(EngineSaveTest, TheInputsPolicySendsInputsOfSegmentsOnly) {
   World world({.engine = {.policy = Policy::kInputs, .min_offload_bytes = 1024}});
   const Tensor tensor = world.make(1, 64 * kKiB, 1e-6);
   EXPECT_EQ(world.engine->pack(tensor, {SaveSite::Kind::kSavedTensor, "op", 0}), nullptr);
@@ -21,7 +21,7 @@ TEST(SaveTest, TheInputsPolicySendsInputsOfSegmentsOnly) {
   EXPECT_EQ(world.engine->figures().offloaded_bytes, 64 * kKiB);
 }
 
-TEST(SaveTest, KeepsWhatIsSmallOrNoActivation) {
+TEST(EngineSaveTest, KeepsWhatIsSmallOrNoActivation) {
   World world({.engine = {.policy = Policy::kSaved, .min_offload_bytes = 1024}});
   EXPECT_EQ(world.engine->pack(world.make(1, 1020, 1e-6), World::site(0)), nullptr);
   EXPECT_NE(world.engine->pack(world.make(1, 1024, 1e-6), World::site(0)), nullptr);
@@ -31,13 +31,13 @@ TEST(SaveTest, KeepsWhatIsSmallOrNoActivation) {
   EXPECT_EQ(world.engine->figures().kept_bytes, 1020U + 4096U);
 }
 
-TEST(SaveTest, KeepsWhatIsOnAnotherDevice) {
+TEST(EngineSaveTest, KeepsWhatIsOnAnotherDevice) {
   World world;
   World other;
   EXPECT_EQ(world.engine->pack(other.make(1, 64 * kKiB, 1e-6), World::site(0)), nullptr);
 }
 
-TEST(SaveTest, TensorsOverOneBlockShareOneCopyAndKeepTheirLayouts) {
+TEST(EngineSaveTest, TensorsOverOneBlockShareOneCopyAndKeepTheirLayouts) {
   World world;
   std::unique_ptr<autograd::PackedTensor> plain;
   std::unique_ptr<autograd::PackedTensor> turned;
@@ -59,7 +59,7 @@ TEST(SaveTest, TensorsOverOneBlockShareOneCopyAndKeepTheirLayouts) {
   EXPECT_EQ(world.wrong_words, 0U);
 }
 
-TEST(SaveTest, SlicesThatOverlapInPartAreBlocksOfTheirOwn) {
+TEST(EngineSaveTest, SlicesThatOverlapInPartAreBlocksOfTheirOwn) {
   for (const device::Order& order : twenty_four_orders()) {
     World world({.order = order});
     std::unique_ptr<autograd::PackedTensor> low;
@@ -78,7 +78,7 @@ TEST(SaveTest, SlicesThatOverlapInPartAreBlocksOfTheirOwn) {
   }
 }
 
-TEST(SaveTest, AnExpandedTensorIsCopiedAtItsRealSize) {
+TEST(EngineSaveTest, AnExpandedTensorIsCopiedAtItsRealSize) {
   World world;
   std::unique_ptr<autograd::PackedTensor> packed;
   {
@@ -91,7 +91,7 @@ TEST(SaveTest, AnExpandedTensorIsCopiedAtItsRealSize) {
   EXPECT_EQ(back.strides(), (tensor::Shape{0, 1}));
 }
 
-TEST(SaveTest, WaitsForTheStreamThatMadeTheTensorWhicheverIsCurrent) {
+TEST(EngineSaveTest, WaitsForTheStreamThatMadeTheTensorWhicheverIsCurrent) {
   // The tensor is made on one stream, saved while another is current, and the first runs
   // on.
   for (const device::Order& order : twenty_four_orders()) {
@@ -115,7 +115,7 @@ TEST(SaveTest, WaitsForTheStreamThatMadeTheTensorWhicheverIsCurrent) {
   }
 }
 
-TEST(SaveTest, AJobsOwnMemoryIsGivenBackWithTheCopyInItsFence) {
+TEST(EngineSaveTest, AJobsOwnMemoryIsGivenBackWithTheCopyInItsFence) {
   World world;
   const std::uintptr_t address = world.device.memory().allocate(
       64 * kKiB, Purpose::kActivations, world.device.current_stream());
@@ -139,7 +139,7 @@ TEST(SaveTest, AJobsOwnMemoryIsGivenBackWithTheCopyInItsFence) {
   EXPECT_EQ(world.checker->order().violations, 0U);
 }
 
-TEST(SaveTest, WaitsForRoomOnTheHostAndCallsTheStallSo) {
+TEST(EngineSaveTest, WaitsForRoomOnTheHostAndCallsTheStallSo) {
   struct Stalls final : device::OpObserver {
     void on_op(const device::OpRecord& op) override {
       if (op.cause == device::StallCause::kHostFull) seconds += op.stall;

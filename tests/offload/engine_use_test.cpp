@@ -17,7 +17,7 @@ std::vector<autograd::PackedTensor*> reversed(const std::vector<Saved>& graph) {
   return order;
 }
 
-TEST(UseTest, RevivesWhatIsStillOnTheDevice) {
+TEST(EngineUseTest, RevivesWhatIsStillOnTheDevice) {
   World world;
   std::vector<Saved> graph = forward(world, {.layers = 4});
   const auto order = reversed(graph);
@@ -30,7 +30,7 @@ TEST(UseTest, RevivesWhatIsStillOnTheDevice) {
   EXPECT_EQ(world.wrong_words, 0U);
 }
 
-TEST(UseTest, HoldsNoMoreThanTwoOfTheLargestBlocksBeforeTheirUse) {
+TEST(EngineUseTest, HoldsNoMoreThanTwoOfTheLargestBlocksBeforeTheirUse) {
   // The first step knows no times, so nothing but the limit holds it back.
   World world;
   std::vector<Saved> graph = forward(world, {.layers = 12});
@@ -49,7 +49,7 @@ TEST(UseTest, HoldsNoMoreThanTwoOfTheLargestBlocksBeforeTheirUse) {
   world.finish();
 }
 
-TEST(UseTest, LooksNoFartherAheadThanHidesTheLinkOnceItKnowsTheTimes) {
+TEST(EngineUseTest, LooksNoFartherAheadThanHidesTheLinkOnceItKnowsTheTimes) {
   // Small blocks beside one large one: the limit would let eight small ones be ahead.
   World world;
   const auto run = [&](std::uint64_t seed) {
@@ -81,7 +81,7 @@ TEST(UseTest, LooksNoFartherAheadThanHidesTheLinkOnceItKnowsTheTimes) {
   EXPECT_EQ(world.engine->figures().late, 0U);
 }
 
-TEST(UseTest, PutsOffAPrefetchThatDoesNotFitAndGivesWayToCompute) {
+TEST(EngineUseTest, PutsOffAPrefetchThatDoesNotFitAndGivesWayToCompute) {
   World world({.limit_bytes = 6 * 256 * kKiB});
   std::vector<Saved> graph = forward(world, {.layers = 10});
   const auto order = reversed(graph);
