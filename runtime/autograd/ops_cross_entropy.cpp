@@ -38,11 +38,6 @@ struct HeadShape {
   }
 };
 
-double flops(const LinearShape& s) {
-  return 2.0 * static_cast<double>(s.rows) * static_cast<double>(s.in) *
-         static_cast<double>(s.out);
-}
-
 Tensor rows_of(const Tensor& matrix, const HeadShape& s, std::int64_t chunk) {
   const std::int64_t first = s.first_row(chunk);
   return matrix.slice(0, first, first + s.linear(chunk).rows);

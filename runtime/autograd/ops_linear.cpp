@@ -11,11 +11,6 @@
 namespace ebb::autograd {
 namespace {
 
-double flops(const LinearShape& s) {
-  return 2.0 * static_cast<double>(s.rows) * static_cast<double>(s.in) *
-         static_cast<double>(s.out);
-}
-
 LinearShape check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   EBB_CHECK(x.dimensions() >= 1 && weight.dimensions() == 2 && weight.contiguous() &&
                 weight.size(1) == x.size(-1) && weight.dtype() == x.dtype(),

@@ -33,6 +33,11 @@ double operand_bytes(std::initializer_list<Tensor> reads,
 
 }  // namespace
 
+double flops(const LinearShape& shape) {
+  return 2.0 * static_cast<double>(shape.rows) * static_cast<double>(shape.in) *
+         static_cast<double>(shape.out);
+}
+
 void launch_op(const Op& op, std::initializer_list<Tensor> reads,
                std::initializer_list<Tensor> writes, device::Body body) {
   const double bytes = op.bytes ? *op.bytes : operand_bytes(reads, writes);

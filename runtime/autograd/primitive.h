@@ -24,6 +24,9 @@ struct Op {
 void launch_op(const Op& op, std::initializer_list<Tensor> reads,
                std::initializer_list<Tensor> writes, device::Body body);
 
+// Of one product of these sizes: rows x in by in x out.
+double flops(const LinearShape& shape);
+
 // Memory for one op; undefined for 0 bytes.
 Tensor workspace(device::Device& device, std::size_t bytes);
 Workspace workspace_of(const Tensor& tensor);
