@@ -121,7 +121,7 @@ ordered_json time_json(const Report& report) {
 ordered_json gradients_json(const Report::Gradients& gradients) {
   ordered_json checksums = ordered_json::array();
   for (const std::uint64_t sum : gradients.checksum) {
-    checksums.push_back(absl::StrFormat("%016x", sum));
+    checksums.push_back(checksum_text(sum));
   }
   return {{"checksum", std::move(checksums)},
           {"verified", gradients.verified},
@@ -130,6 +130,10 @@ ordered_json gradients_json(const Report::Gradients& gradients) {
 }
 
 }  // namespace
+
+std::string checksum_text(std::uint64_t checksum) {
+  return absl::StrFormat("%016x", checksum);
+}
 
 ordered_json to_json(const Report& report) {
   ordered_json json = {{"version", 1},

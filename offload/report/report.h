@@ -76,6 +76,9 @@ struct Report {
   std::optional<RefusedRun> error;  // Of a run that was refused, or failed.
 };
 
+// A checksum as the report has it: sixteen hexadecimal digits.
+std::string checksum_text(std::uint64_t checksum);
+
 // All keys, in a fixed order (tests/cli/report_keys.py lists them). A loss that is no
 // number is null, as are bound and stalls where the clock is the wall's.
 nlohmann::ordered_json to_json(const Report& report);

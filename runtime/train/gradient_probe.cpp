@@ -5,8 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_format.h"
-
 #include "allocator/error.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/tensor/launch.h"
@@ -49,8 +47,6 @@ std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed
   std::memcpy(&rest, at, bytes);
   return finish((hash ^ rest) * kMultiply);
 }
-
-std::string hex(std::uint64_t hash) { return absl::StrFormat("%016x", hash); }
 
 struct GradientProbe::Found {
   bool looked = false;

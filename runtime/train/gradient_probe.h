@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "runtime/nn/parameters.h"
@@ -18,9 +17,6 @@ namespace ebb::train {
 // xxHash64's constants). Not for adversaries. hash_bytes(b, hash_bytes(a)) depends on the
 // order of both.
 std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed = 0);
-
-// Sixteen hexadecimal digits.
-std::string hex(std::uint64_t hash);
 
 // One look: a probe op (no time of the device's clock) that reads every gradient, in the
 // order of the parameters.

@@ -137,6 +137,11 @@ TEST(ReportTest, RatesAreBytesOverTheTimeThatTheLinkWasBusy) {
   EXPECT_EQ(to_json(report)["transfers"]["d2h_bytes_per_second"], 25.0);
 }
 
+TEST(ReportTest, WritesAChecksumAsSixteenDigits) {
+  EXPECT_EQ(checksum_text(0), "0000000000000000");
+  EXPECT_EQ(checksum_text(0x1234abcd), "000000001234abcd");
+}
+
 TEST(ReportTest, TheTextIsTheJsonWithALineBreak) {
   const std::string text = to_text(finished());
   EXPECT_EQ(text.back(), '\n');

@@ -43,11 +43,6 @@ TEST(GradientProbeTest, HashesEveryByteAndItsPlace) {
   EXPECT_NE(hash_bytes("b", 1, hash_bytes("a", 1)), hash_bytes("a", 1, hash_bytes("b", 1)));
 }
 
-TEST(GradientProbeTest, WritesAHashAsSixteenDigits) {
-  EXPECT_EQ(hex(0), "0000000000000000");
-  EXPECT_EQ(hex(0x1234abcd), "000000001234abcd");
-}
-
 TEST(GradientProbeTest, SeesTheGradientsAtItsPlaceInTheOrderOfWork) {
   for (const device::Order& order : test::all_orders()) {
     const auto device = test::checked_sim(order);
