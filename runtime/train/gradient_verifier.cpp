@@ -12,17 +12,6 @@
 #include "runtime/train/micro_batch.h"
 
 namespace ebb::train {
-namespace {
-
-Tensor on_device(device::Device& device, std::span<const std::int32_t> values,
-                 std::int64_t batch, std::int64_t seq) {
-  const Tensor tensor = Tensor::empty(device, {batch, seq}, DType::kI32);
-  tensor::copy_from_host(tensor, values.data());
-  return tensor;
-}
-
-}  // namespace
-
 GradientVerifier::GradientVerifier(device::Device& device, const nn::Gpt2Config& config)
     : device_(device), model_(device, config, 0) {
   make_gradients(model_.parameters());

@@ -5,6 +5,13 @@
 
 namespace ebb::train {
 
+Tensor on_device(device::Device& device, std::span<const std::int32_t> values,
+                 std::int64_t batch, std::int64_t seq) {
+  const Tensor tensor = Tensor::empty(device, {batch, seq}, DType::kI32);
+  tensor::copy_from_host(tensor, values.data());
+  return tensor;
+}
+
 Tensor run_micro_batch(const nn::Gpt2& model, const MicroBatch& micro,
                        const std::vector<nn::CheckpointSegment>& segments,
                        autograd::SavedTensorHooks* hooks) {

@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels/philox.h"
@@ -19,6 +21,10 @@ struct MicroBatch {
   // undefined for 1.
   Tensor scale;
 };
+
+// i32 [batch, seq], copied from `values` (batch * seq of them) while the host waits.
+Tensor on_device(device::Device& device, std::span<const std::int32_t> values,
+                 std::int64_t batch, std::int64_t seq);
 
 // Adds the gradients of the mean loss of `micro`, times its scale, to the parameters', and
 // returns the loss (unscaled). What is saved goes through `hooks` (null: stays).

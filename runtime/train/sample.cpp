@@ -9,6 +9,7 @@
 #include "kernels/philox.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/tensor/launch.h"
+#include "runtime/train/micro_batch.h"
 #include "runtime/train/tokenizer.h"
 
 namespace ebb::train {
@@ -16,13 +17,6 @@ namespace {
 
 // Keeps these draws apart from those of batches and dropout, which have the same seed.
 constexpr std::uint32_t kDomain = 0x73616d70U;
-
-Tensor on_device(device::Device& device, std::span<const std::int32_t> values,
-                 std::int64_t batch, std::int64_t seq) {
-  const Tensor tensor = Tensor::empty(device, {batch, seq}, DType::kI32);
-  tensor::copy_from_host(tensor, values.data());
-  return tensor;
-}
 
 std::vector<float> on_host(const Tensor& tensor) {
   EBB_CHECK(tensor.dtype() == DType::kF32, kInvalidArgument, "a result of type ",
