@@ -2,8 +2,10 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -29,13 +31,13 @@ std::string cpu_name() {
   return "unknown";
 }
 
+}  // namespace
+
 int allowed_cores() {
   cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-  return CPU_COUNT(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
-
-}  // namespace
 
 // EBB_VERSION, EBB_COMMIT, EBB_SHARED_FOLDER (where the package puts its data, seen from
 // the program) and EBB_SOURCE_DATA come from CMake.

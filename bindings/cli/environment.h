@@ -14,6 +14,9 @@ struct Environment {
 };
 Environment read_environment();
 
+// How many cores this process may run on; at least 1.
+int allowed_cores();
+
 // The text that ships: beside the installed program, else in the source tree that it was
 // built from. Throws Error{kInvalidArgument}, which says how to name another, if neither is
 // there.

@@ -1,7 +1,6 @@
 #include "bindings/cli/machine.h"
 
 #include <dlfcn.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +8,6 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <thread>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -18,6 +16,7 @@
 #include "absl/strings/str_split.h"
 
 #include "allocator/host_limits.h"
+#include "bindings/cli/environment.h"
 #include "bindings/config/sizes.h"
 
 namespace ebb::cli {
@@ -56,11 +55,7 @@ std::optional<std::string> find_program(const std::string& path, const char* nam
 
 Finding cores() {
   Finding finding{.key = "cores", .title = "cores", .text = {}, .remedy = {}};
-  cpu_set_t set;
-  const unsigned online = std::max(1U, std::thread::hardware_concurrency());
-  const int allowed = sched_getaffinity(0, sizeof set, &set) == 0
-                          ? CPU_COUNT(&set)
-                          : static_cast<int>(online);
+  const int allowed = allowed_cores();
   finding.text = absl::StrCat(allowed, " that this process may run on");
   finding.figures["cores"] = allowed;
   return finding;
