@@ -12,7 +12,6 @@ namespace ebb::config {
 namespace {
 
 constexpr const char* kFlag = "--checkpoint";
-constexpr std::int64_t kMostLayers = 100000;
 
 }  // namespace
 

@@ -10,6 +10,9 @@
 
 namespace ebb::config {
 
+// Of a model: with more, sizes in bytes would not fit 64 bits, whatever the machine.
+inline constexpr std::int64_t kMostLayers = 10000;
+
 // A value; not thread-safe.
 class CheckpointPolicy {
  public:

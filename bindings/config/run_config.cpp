@@ -14,8 +14,7 @@
 namespace ebb::config {
 namespace {
 
-// Past these, sizes in bytes would not fit 64 bits, whatever the machine.
-constexpr std::int64_t kMostLayers = 10000;
+// Past these (and kMostLayers), sizes in bytes would not fit 64 bits, whatever the machine.
 constexpr std::int64_t kMostWidth = std::int64_t{1} << 20;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
 constexpr std::int64_t kMostSeq = std::int64_t{1} << 16;
