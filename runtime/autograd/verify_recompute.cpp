@@ -1,27 +1,30 @@
 #include "runtime/autograd/verify_recompute.h"
 
-#include <array>
+#include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "allocator/error.h"
 #include "runtime/autograd/modes.h"
 #include "runtime/autograd/primitive.h"
-#include "runtime/tensor/launch.h"
 
 namespace ebb::autograd {
 namespace {
 
-Checksum checksum(const Tensor& tensor) {
-  Tensor values = Tensor::empty(tensor.device(), {2}, DType::kF32, Purpose::kWorkspace);
+using Values = std::array<float, 2>;
+
+// Queues a probe that hands the tensor's checksum to `look`.
+template <typename Look>
+void probe(const Tensor& tensor, Look look) {
   launch_op(
-      {.name = "verify_recompute", .dtype = tensor.dtype(), .probe = true}, {tensor},
-      {values},
+      {.name = "verify_recompute", .dtype = tensor.dtype(), .probe = true}, {tensor}, {},
       [&kernels = tensor.device().kernels(), dtype = tensor.dtype(), n = tensor.elements(),
-       x = tensor.data(), out = values.data_as<float>()](void* queue) {
-        kernels.sum(dtype, n, x, 1, out, queue);
-        kernels.sum_of_squares(dtype, n, x, out + 1, queue);
+       x = tensor.data(), look = std::move(look)](void* queue) {
+        Values values{};
+        kernels.sum(dtype, n, x, 1, &values[0], queue);
+        kernels.sum_of_squares(dtype, n, x, &values[1], queue);
+        look(values);
       });
-  return {values};
 }
 
 }  // namespace
@@ -34,20 +37,20 @@ Checksum checksum_if_due(const Tensor& tensor) {
       tensor.device().capability().dry) {
     return {};
   }
-  return checksum(tensor);
+  const auto values = std::make_shared<Values>();
+  probe(tensor, [values](const Values& now) { *values = now; });
+  return {values};
 }
 
 void verify_checksum(const Checksum& first, const Tensor& tensor, const char* op) {
-  if (!first.values.defined()) return;
-  std::array<float, 2> before{};
-  std::array<float, 2> now{};
-  tensor::copy_to_host(first.values, before.data());
-  tensor::copy_to_host(checksum(tensor).values, now.data());
-  // Bits, so that NaN equals NaN.
-  EBB_CHECK(std::memcmp(before.data(), now.data(), sizeof(now)) == 0, kDataLoss,
-            "a recompute made another tensor than the first run, first saved by ", op,
-            ": sum ", now[0], " for ", before[0], ", sum of squares ", now[1], " for ",
-            before[1]);
+  if (first.values == nullptr) return;
+  probe(tensor, [before = first.values, op](const Values& now) {
+    // Bits, so that NaN equals NaN.
+    EBB_CHECK(std::memcmp(before->data(), now.data(), sizeof(now)) == 0, kDataLoss,
+              "a recompute made another tensor than the first run, first saved by ", op,
+              ": sum ", now[0], " for ", (*before)[0], ", sum of squares ", now[1], " for ",
+              (*before)[1]);
+  });
 }
 
 }  // namespace ebb::autograd
