@@ -194,6 +194,8 @@ PinnedPool::Block PinnedPool::Impl::allocate(std::size_t bytes, Purpose purpose)
   stats_.requested_bytes += bytes;
   stats_.peak_requested_bytes =
       std::max(stats_.peak_requested_bytes, stats_.requested_bytes);
+  stats_.peak_taken_bytes =
+      std::max(stats_.peak_taken_bytes, stats_.lent_bytes + stats_.retired_bytes);
   std::size_t& now = stats_.requested_by_purpose[purpose];
   now += bytes;
   std::size_t& peak = stats_.peak_by_purpose[purpose];

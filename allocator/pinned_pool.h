@@ -33,6 +33,7 @@ class PinnedPool {
     std::size_t retired_bytes = 0;         // Given back, and waiting for a fence.
     std::size_t requested_bytes = 0;       // As asked for, lent or retired.
     std::size_t peak_requested_bytes = 0;  // Highest requested_bytes.
+    std::size_t peak_taken_bytes = 0;      // Highest lent_bytes + retired_bytes.
     BytesByPurpose requested_by_purpose;
     BytesByPurpose peak_by_purpose;
     std::size_t pin_calls = 0;

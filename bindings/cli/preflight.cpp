@@ -83,7 +83,7 @@ bool Preflight::clear(const RunConfig& config, std::optional<std::size_t> limit,
                       Clearance& clearance) const {
   const DryFigures first = roomy(config, steps_, limit);
   if (!first.fits) return false;
-  const auto parked = static_cast<double>(first.host.peak_requested_bytes);
+  const auto parked = static_cast<double>(first.host.peak_taken_bytes);
   // A pool that is full of holes makes the engine wait: then a little more is taken.
   for (const double slack : {1.0, 1.02, 1.045}) {
     const std::size_t reserve =
@@ -92,8 +92,10 @@ bool Preflight::clear(const RunConfig& config, std::optional<std::size_t> limit,
         config,
         {.steps = steps_, .device_limit_bytes = limit, .host_reserve_bytes = reserve},
         interrupt_);
-    const bool same = exact.fits && exact.step_seconds == first.step_seconds &&
-                      exact.memory.peak_reserved_bytes == first.memory.peak_reserved_bytes;
+    const bool same =
+        exact.fits && exact.step_seconds == first.step_seconds &&
+        exact.engine.no_room_bytes == first.engine.no_room_bytes &&
+        exact.memory.peak_reserved_bytes == first.memory.peak_reserved_bytes;
     if (!same && slack < 1.04) continue;
     if (!exact.fits) return false;
     clearance.without = without_;
