@@ -102,7 +102,10 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return ebb::cli::run(argc, argv);
+    const int code = ebb::cli::run(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    ebb::log_error("cannot write the results to standard output");
+    return code == ebb::cli::kSuccess ? ebb::cli::kFailed : code;
   } catch (const std::exception& error) {
     ebb::log_error(error.what());
     return ebb::cli::kFailed;

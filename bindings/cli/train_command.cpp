@@ -86,7 +86,7 @@ class TrainCommand {
   int refuse(const Refusal& refusal);
   int carry_out(const Clearance& clearance);
   std::optional<Refusal> host_budget_refusal() const;
-  std::vector<train::StepResult> take_steps(Run& run);
+  void take_steps(Run& run, std::vector<train::StepResult>& steps);
   void write_report();
 
   Request request_;
@@ -106,6 +106,7 @@ int TrainCommand::refuse(const Refusal& refusal) {
                    .message = refusal.message,
                    .smallest_device_budget_bytes = refusal.smallest_device_budget_bytes};
   say(output_.err, refusal.message);
+  if (config().json) std::fputs(offload::to_text(report_).c_str(), output_.out);
   write_report();
   return kFailed;
 }
@@ -132,15 +133,13 @@ std::optional<Refusal> TrainCommand::host_budget_refusal() const {
   return std::nullopt;
 }
 
-std::vector<train::StepResult> TrainCommand::take_steps(Run& run) {
-  std::vector<train::StepResult> steps;
+void TrainCommand::take_steps(Run& run, std::vector<train::StepResult>& steps) {
   Progress progress(output_.err, isatty(fileno(output_.err)) != 0, config().steps);
   for (std::int64_t step = 0; step < config().steps; ++step) {
     interrupt_.check("in training");
     steps.push_back(run.step());
     if (!config().dry) progress.update(step + 1, steps.back().loss);
   }
-  return steps;
 }
 
 int TrainCommand::carry_out(const Clearance& clearance) {
@@ -155,7 +154,13 @@ int TrainCommand::carry_out(const Clearance& clearance) {
            .host_reserve_bytes = clearance.host_reserve_bytes,
            .record = true},
           dry ? nullptr : &request_.data);
-  const std::vector<train::StepResult> steps = take_steps(run);
+  std::vector<train::StepResult> steps;
+  try {
+    take_steps(run, steps);
+  } catch (const Error&) {  // What was done until then is worth knowing.
+    fill_report(report_, run, steps, clearance.without);
+    throw;
+  }
   fill_report(report_, run, steps, clearance.without);
   if (const std::string wrong = what_went_wrong(run); !wrong.empty()) {
     return refuse({.code = absl::StatusCode::kInternal,

@@ -65,6 +65,25 @@ class Main(unittest.TestCase):
         done = self.ebb("train", *SMALL, "--json", "--report", "r.json")
         self.assertEqual(json.loads(done.stdout), json.loads((self.folder / "r.json").read_text()))
 
+    def test_a_refused_run_prints_its_report_for_machines(self):
+        done = self.ebb("train", *SMALL, "--json", "--device-budget", "1000")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertGreater(json.loads(done.stdout)["error"]["smallest_device_budget_bytes"], 1000)
+
+    def test_results_that_nobody_can_read_are_a_failure(self):
+        for command in (["train", *SMALL], ["doctor"], ["--help"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([EBB, *command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+            self.assertEqual(done.returncode, 1, command)
+            self.assertIn("standard output", done.stderr)
+
+    def test_sizes_and_settings_are_written_as_they_were_given(self):
+        report = json.loads(self.ebb("train", *SMALL, "--json", "--checkpoint", "every:1", "--offload", "inputs",
+                                     "--min-offload-bytes", "1").stdout)
+        self.assertEqual(str(report["config"]["dropout"]), "0.1")
+        self.assertIsInstance(report["time"]["bound"]["D"], int)
+        self.assertGreater(report["time"]["bound"]["D"], 0)
+
     def test_ctrl_c_ends_the_run_in_order(self):
         command = [EBB, "train", *SHAPE, "--steps", "1000000", "--report", "r.json"]
         run = subprocess.Popen(
@@ -76,7 +95,10 @@ class Main(unittest.TestCase):
         self.assertEqual(run.returncode, 1)
         self.assertIn("interrupted", errors)
         self.assertEqual([p.name for p in self.folder.iterdir()], ["r.json"])
-        self.assertEqual(json.loads((self.folder / "r.json").read_text())["error"]["code"], "CANCELLED")
+        report = json.loads((self.folder / "r.json").read_text())
+        self.assertEqual(report["error"]["code"], "CANCELLED")
+        self.assertGreaterEqual(report["steps"], 1)
+        self.assertEqual(len(report["loss"]), report["steps"])
 
     def test_a_read_only_report_is_said_before_the_training(self):
         path = self.folder / "r.json"
