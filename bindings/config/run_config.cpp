@@ -1,10 +1,12 @@
 #include "bindings/config/run_config.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
 #include "allocator/error.h"
@@ -206,6 +208,9 @@ bool same_file(const std::string& a, const std::string& b) {
   return std::filesystem::equivalent(a, b, error) && !error;
 }
 
+// 0.1, not the nearest float to it in full.
+double as_written(float value) { return std::strtod(absl::StrCat(value).c_str(), nullptr); }
+
 }  // namespace
 
 const char* name(OffloadPolicy policy) noexcept {
@@ -262,7 +267,7 @@ nlohmann::ordered_json to_json(const RunConfig& config) {
           {"heads", config.model.heads},
           {"vocab", config.model.vocabulary},
           {"positions", config.model.positions},
-          {"dropout", config.model.dropout},
+          {"dropout", as_written(config.model.dropout)},
           {"dtype", ebb::name(config.model.dtype)},
           {"data", config.data},
           {"steps", config.steps},

@@ -84,15 +84,21 @@ ordered_json transfers_json(const Report& report) {
           {"h2d_bytes_per_second", rate(report.h2d)}};
 }
 
+// Means over micro-steps are whole bytes where all are alike.
+ordered_json bytes_json(double bytes) {
+  return bytes == std::floor(bytes) ? ordered_json(static_cast<std::uint64_t>(bytes))
+                                    : ordered_json(bytes);
+}
+
 ordered_json bound_json(const Bound& bound) {
   return {{"seconds", bound.seconds},
           {"f", bound.forward_seconds},
           {"r", bound.recompute_seconds},
           {"b", bound.backward_seconds},
           {"o", bound.optimizer_seconds},
-          {"D", bound.sent_bytes},
-          {"H", bound.fetched_bytes},
-          {"W", bound.kept_bytes},
+          {"D", bytes_json(bound.sent_bytes)},
+          {"H", bytes_json(bound.fetched_bytes)},
+          {"W", bytes_json(bound.kept_bytes)},
           {"d2h", finite_or_null(bound.d2h_bytes_per_second)},
           {"h2d", finite_or_null(bound.h2d_bytes_per_second)},
           {"duplex", finite_or_null(bound.duplex_bytes_per_second)}};
