@@ -92,10 +92,9 @@ bool Preflight::clear(const RunConfig& config, std::optional<std::size_t> limit,
         config,
         {.steps = steps_, .device_limit_bytes = limit, .host_reserve_bytes = reserve},
         interrupt_);
-    const bool same =
-        exact.fits && exact.step_seconds == first.step_seconds &&
-        exact.engine.no_room_bytes == first.engine.no_room_bytes &&
-        exact.memory.peak_reserved_bytes == first.memory.peak_reserved_bytes;
+    const bool same = exact.fits && exact.step_seconds == first.step_seconds &&
+                      exact.engine.no_room_bytes == first.engine.no_room_bytes &&
+                      exact.memory.peak_reserved_bytes == first.memory.peak_reserved_bytes;
     if (!same && slack < 1.04) continue;
     if (!exact.fits) return false;
     clearance.without = without_;
