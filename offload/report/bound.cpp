@@ -53,6 +53,13 @@ double copy_seconds(double bytes, double blocks, double room,
 
 double total_bytes(const std::vector<BoundOp>& ops) { return Prefix(ops).bytes.back(); }
 
+// What is not on the device at the turn has crossed in forward, or has to in backward.
+double turn_bound(const std::vector<BoundOp>& ops, double on_device,
+                  const device::LinkRate& link) {
+  const Prefix prefix(ops);
+  return copy_seconds(prefix.bytes.back(), prefix.blocks.back(), on_device, link);
+}
+
 double sum_seconds(const std::vector<BoundOp>& ops, bool recompute) {
   double seconds = 0;
   for (const BoundOp& op : ops) seconds += op.recompute == recompute ? op.seconds : 0;
@@ -118,21 +125,21 @@ Bound step_bound(const BoundInput& input) {
   Bound bound;
   Traffic out;
   Traffic in;
-  double kept_most = 0;  // Of all micro-steps, the most that need not cross the link.
-  const auto activations = static_cast<double>(input.activation_bytes);
   for (const BoundMicroStep& micro : input.micro_steps) {
-    bound.seconds += forward_bound(micro.forward, input.activation_bytes, input.d2h) +
-                     backward_bound(micro.backward, input.activation_bytes, input.h2d);
+    const double turn = micro.backward.empty()
+                            ? 0
+                            : static_cast<double>(micro.backward.front().live_sent_bytes);
+    bound.seconds +=
+        std::max(forward_bound(micro.forward, input.activation_bytes, input.d2h),
+                 turn_bound(micro.forward, turn, input.d2h)) +
+        std::max(backward_bound(micro.backward, input.activation_bytes, input.h2d),
+                 turn_bound(micro.backward, turn, input.h2d));
     bound.forward_seconds += sum_seconds(micro.forward, false);
     bound.recompute_seconds += sum_seconds(micro.backward, true);
     bound.backward_seconds += sum_seconds(micro.backward, false);
     bound.sent_bytes += total_bytes(micro.forward);
     bound.fetched_bytes += total_bytes(micro.backward);
-    if (!micro.backward.empty()) {
-      bound.kept_bytes += static_cast<double>(micro.backward.front().live_sent_bytes);
-    }
-    kept_most += std::min(activations,
-                          std::max(most_sent(micro.forward), most_sent(micro.backward)));
+    bound.kept_bytes += turn;
     out.add(micro.forward);
     in.add(micro.backward);
   }
@@ -142,7 +149,7 @@ Bound step_bound(const BoundInput& input) {
   bound.h2d_bytes_per_second = in.rate(input.h2d);
   bound.duplex_bytes_per_second = input.duplex_bytes_per_second.value_or(
       bound.d2h_bytes_per_second + bound.h2d_bytes_per_second);
-  const double crossing = out.bytes + in.bytes - 2 * kept_most;
+  const double crossing = out.bytes + in.bytes - 2 * bound.kept_bytes;
   bound.seconds = std::max(bound.seconds, crossing / bound.duplex_bytes_per_second);
 
   const auto count =

@@ -4,9 +4,10 @@
 // W(j) the most sent bytes that can be on the device at op j:
 //   forward  >= max over i <= j of  f(1..i) + c(made by i..j, less W(j+1)) + f(j+1..n)
 //   backward >= max over i <  j of  b(1..i) + c(first used by i+1..j, less W(i)) + b(j..m)
-// and a step >= the sum over its micro-steps + the optimizer, and >= what both directions
-// move through the link's duplex cap. Where W covers part of the blocks between i and j,
-// their t0 count in proportion.
+// At the turn, what is on the device is known: the rest has left in forward, and comes back
+// in backward. A step >= the sum over its micro-steps + the optimizer, and >= what both
+// directions move through the link's duplex cap. Where W covers part of the blocks between
+// i and j, their t0 count in proportion.
 
 #pragma once
 

@@ -189,6 +189,38 @@ TEST(BoundTest, AnInfinitelyFastLinkCostsNothing) {
   EXPECT_DOUBLE_EQ(bound.sent_bytes, 30);
 }
 
+// What anyone can work out from the report's own figures.
+TEST(BoundTest, IsNeverBelowTheClosedFormOfItsFigures) {
+  std::mt19937 random(17);
+  for (int round = 0; round < 500; ++round) {
+    BoundInput input;
+    BoundMicroStep micro;
+    const std::size_t n = 1 + random() % 6;
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t bytes = random() % 9;
+      const auto time = static_cast<double>(random() % 3);
+      micro.forward.push_back(op(time, bytes, random() % 30));
+      micro.backward.insert(micro.backward.begin(), op(time, bytes, random() % 30));
+    }
+    input.micro_steps.assign(1 + random() % 3, micro);
+    input.activation_bytes = random() % 40;
+    input.optimizer_seconds = 1;
+    input.d2h = link(1 + static_cast<double>(random() % 3), 0.5);
+    input.h2d = link(1 + static_cast<double>(random() % 3), 0.25);
+    if (random() % 2 == 0) input.duplex_bytes_per_second = 1.5;
+    const Bound b = step_bound(input);
+    const auto k = static_cast<double>(input.micro_steps.size());
+    const double left = b.sent_bytes - b.kept_bytes;
+    const double weak = k * (std::max(b.forward_seconds, left / b.d2h_bytes_per_second) +
+                             std::max(b.recompute_seconds + b.backward_seconds,
+                                      left / b.h2d_bytes_per_second)) +
+                        b.optimizer_seconds;
+    EXPECT_GE(b.seconds + 1e-9, weak) << "round " << round;
+    EXPECT_GE(b.seconds + 1e-9, k * 2 * left / b.duplex_bytes_per_second)
+        << "round " << round;
+  }
+}
+
 TEST(BoundTest, WithRoomForAllNothingHasToCross) {
   BoundInput input;
   input.micro_steps.push_back({{op(1, 10, 60)}, {op(1, 10, 60)}});
