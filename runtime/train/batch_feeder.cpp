@@ -1,6 +1,7 @@
 #include "runtime/train/batch_feeder.h"
 
 #include "allocator/error.h"
+#include "runtime/tensor/launch.h"
 
 namespace ebb::train {
 namespace {
@@ -30,8 +31,7 @@ BatchFeeder::BatchFeeder(device::Device& device, PinnedPool& pool, std::int64_t 
                               (values() * sizeof(std::int32_t) + sizeof(float)))),
       arrivals_(device.create_stream("batches")),
       departures_(device.create_stream("losses")),
-      arrived_(kRoom),
-      last_use_(kRoom) {
+      arrived_(kRoom) {
   for (std::size_t i = 0; i < kRoom; ++i) {
     auto storage = tensor::Storage::allocate(device, values() * sizeof(std::int32_t),
                                              Purpose::kActivations, arrivals_);
@@ -63,13 +63,15 @@ BatchView BatchFeeder::host(std::int64_t number) {
 void BatchFeeder::send(std::int64_t number) {
   const auto room = static_cast<std::size_t>(number) % kRoom;
   const Tensor& target = room_[room];
-  arrivals_.wait(last_use_[room], {StallCause::kHost, "batch_feeder.send"});
+  // Ops read it, and whoever takes what they save away.
+  arrivals_.wait(target.storage()->last_use(), {StallCause::kHost, "batch_feeder.send"});
   arrived_[room] = arrivals_.copy({.name = "batch.h2d",
                                    .direction = CopyInfo::Direction::kHostToDevice,
                                    .device = target.storage()->address(),
                                    .host = host_slot(number),
                                    .bytes = target.bytes()});
   target.storage()->written_until(arrived_[room]);
+  tensor::written_in_place(target);
 }
 
 DeviceBatch BatchFeeder::receive(std::int64_t number) {
@@ -81,10 +83,6 @@ DeviceBatch BatchFeeder::receive(std::int64_t number) {
                         which * batch_ * seq_);
   };
   return {.tokens = half(0), .targets = half(1)};
-}
-
-void BatchFeeder::used(std::int64_t number) {
-  last_use_[static_cast<std::size_t>(number) % kRoom] = device_.current_stream().record();
 }
 
 void BatchFeeder::send_loss(std::int64_t number, const Tensor& loss) {

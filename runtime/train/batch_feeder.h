@@ -41,14 +41,12 @@ class BatchFeeder {
   // two steps before, has been computed with.
   BatchView host(std::int64_t number);
 
-  // Queues the copy of micro-batch `number`, behind the last use of the one two before.
+  // Queues the copy of micro-batch `number`, behind all that uses the one two before: none
+  // of that is submitted later. It is an in-place write of what that one was saved as.
   void send(std::int64_t number);
 
   // Micro-batch `number`, which was sent: current_stream() waits for it.
   DeviceBatch receive(std::int64_t number);
-
-  // Everything that uses micro-batch `number` is submitted to current_stream().
-  void used(std::int64_t number);
 
   // Queues the copy of `loss` (f32 [1]) of micro-batch `number` to the host, behind all
   // that current_stream() has been given.
@@ -71,9 +69,8 @@ class BatchFeeder {
   PinnedPool::Block staging_;  // 2 x accumulate batches, then as many losses.
   device::Stream& arrivals_;
   device::Stream& departures_;
-  std::vector<Tensor> room_;     // i32 [2, batch, seq]: tokens, targets.
-  std::vector<Event> arrived_;   // By room.
-  std::vector<Event> last_use_;  // By room.
+  std::vector<Tensor> room_;    // i32 [2, batch, seq]: tokens, targets.
+  std::vector<Event> arrived_;  // By room.
 };
 
 }  // namespace ebb::train

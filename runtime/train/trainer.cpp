@@ -60,7 +60,6 @@ void Trainer::submit(std::int64_t first) {
     const Tensor loss = run_micro_batch(
         model_, {.batch = feeder_.receive(number), .key = key(number), .scale = scale_},
         options_.segments, hooks_);
-    feeder_.used(number);
     feeder_.send_loss(number, loss);
     send(number + 1);
   }

@@ -14,6 +14,7 @@
 namespace ebb::train {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Property;
 using ::testing::Throws;
@@ -75,7 +76,6 @@ TEST_P(BatchFeederTest, ComputesWithEachBatchWhileTheNextArrives) {
     for (std::int64_t micro = 0; micro < kAccumulate; ++micro) {
       const std::int64_t number = step * kAccumulate + micro;
       consume(feeder.receive(number), sums[static_cast<std::size_t>(micro)]);
-      feeder.used(number);
       feeder.send_loss(number, loss(static_cast<float>(number)));
       send(number + 1);
     }
@@ -86,6 +86,31 @@ TEST_P(BatchFeederTest, ComputesWithEachBatchWhileTheNextArrives) {
     EXPECT_THAT(feeder.losses(first), ElementsAre(begin, begin + 1, begin + 2));
     EXPECT_EQ(feeder.losses(first + 2).data(), feeder.losses(first).data());
   }
+}
+
+// What an op saves of a batch, the offload engine copies to the host.
+TEST_P(BatchFeederTest, WaitsForWhoeverCopiesABatchAway) {
+  BatchFeeder feeder(*device_, pool_, kBatch, kSeq, 1);
+  device::Stream& away = device_->create_stream("away");
+  std::vector<std::int32_t> copied(kBatch * kSeq);
+  std::ranges::fill(feeder.host(0).tokens, 7);
+  feeder.send(0);
+  const Tensor tokens = feeder.receive(0).tokens;
+  const auto saved_at = tokens.storage()->version()->value.load();
+  away.wait(tokens.storage()->last_write(), {device::StallCause::kHost, "test"});
+  tokens.storage()->used_until(
+      away.copy({.name = "away",
+                 .direction = device::CopyInfo::Direction::kDeviceToHost,
+                 .device = tokens.storage()->address(),
+                 .host = reinterpret_cast<std::byte*>(copied.data()),
+                 .bytes = copied.size() * sizeof(std::int32_t)}));
+  std::ranges::fill(feeder.host(1).tokens, 8);
+  feeder.send(1);
+  feeder.send(2);  // Where batch 0 was: the checker throws if it comes too early.
+  device_->synchronize();
+  EXPECT_THAT(copied, Each(7));
+  EXPECT_NE(tokens.storage()->version()->value.load(), saved_at);
+  device_->destroy_stream(away);
 }
 
 TEST_P(BatchFeederTest, GivesEverythingBack) {

@@ -89,6 +89,31 @@ TEST_F(OrderCheckerTest, WhatTheHostLearnsAfterASubmissionDoesNotOrderIt) {
   EXPECT_EQ(violations(), 0U);
 }
 
+// The thread that announces copies hands them over to the callback that submits them.
+TEST_F(OrderCheckerTest, WhatTheHostKnewWhenItAnnouncedACopyOrdersIt) {
+  constexpr std::uintptr_t kBlock = 0x2000;
+  const std::array<Access, 2> both{Access{kBlock, 64, kRead}, Access{0x1000, 64, kWrite}};
+  (void)checker_.lend(kBlock, 64);
+  access(a_, 1, kRead);
+  checker_.hold(kBlock, 1);
+  checker_.learn({a_, 1});
+  checker_.hold(kBlock, 2);
+  checker_.begin_call_back({t_, 0});
+  checker_.access(b_, 1, "copy", both, 2);
+  EXPECT_EQ(violations(), 0U);
+  checker_.end_call_back();
+
+  const Source c = checker_.add_stream("c");
+  access(c, 1, kRead, 0x3000);
+  checker_.hold(kBlock, 3);
+  checker_.learn({c, 1});
+  const std::array<Access, 2> late{Access{kBlock, 64, kRead}, Access{0x3000, 64, kWrite}};
+  checker_.begin_call_back({t_, 0});
+  checker_.access(b_, 2, "copy", late, 3);
+  EXPECT_EQ(violations(), 1U) << "what the host learned later is not handed over";
+  checker_.end_call_back();
+}
+
 TEST_F(OrderCheckerTest, TakesTicketsOutOfTurn) {
   access(a_, 2, kRead);  // A callback's, inside the submission of the first.
   EXPECT_EQ(checker_.figures().accesses, 0U);

@@ -91,12 +91,15 @@ void OrderChecker::access(Source stream, std::uint64_t ticket, const char* op,
                           std::span<const Access> accesses, Hold hold) {
   const absl::MutexLock lock(&mutex_);
   look_for_freed(stream, op, accesses, hold);
+  const auto held = held_.find(hold);
   Mover::Work work;
   work.kind = Mover::Kind::kOp;
   work.body = [this, stream, ticket, op, known = known(),
+               announced = held == held_.end() ? nullptr : held->second.known,
                all = std::vector<Access>(accesses.begin(), accesses.end())](void*) {
     mutex_.AssertHeld();
     join(stream, ticket, known);
+    if (announced != nullptr) clocks_.submit(stream, ticket, *announced);
     look({stream, ticket}, op, all, clocks_.clock(stream));
   };
   push(stream, ticket, std::move(work));
@@ -184,7 +187,9 @@ std::size_t OrderChecker::free(std::uintptr_t address) {
 void OrderChecker::hold(std::uintptr_t address, Hold hold) {
   const absl::MutexLock lock(&mutex_);
   auto it = lent_.upper_bound(address);
-  if (it != lent_.begin()) held_.emplace(hold, *--it);
+  if (it == lent_.begin()) return;
+  --it;
+  held_[hold] = {it->first, it->second, known()};
 }
 
 void OrderChecker::release(Hold hold) {
@@ -221,8 +226,8 @@ void OrderChecker::look_for_freed(Source stream, const char* op,
                                   std::span<const Access> accesses, Hold hold) {
   const auto held = held_.find(hold);
   for (const Access& access : accesses) {
-    if (held != held_.end() && held->second.first <= access.address &&
-        access.address + access.bytes <= held->second.second) {
+    if (held != held_.end() && held->second.begin <= access.address &&
+        access.address + access.bytes <= held->second.end) {
       continue;
     }
     std::uintptr_t from = std::max(access.address, lowest_);

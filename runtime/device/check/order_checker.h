@@ -58,7 +58,8 @@ class OrderChecker final : private Mover::Runner {
   // free() how many bytes it was: 0 if it is not lent.
   bool lend(std::uintptr_t address, std::size_t bytes);
   std::size_t free(std::uintptr_t address);
-  // Copies of the block around `address` come later, named `hold`; no more of them come.
+  // Copies of the block around `address` come later, named `hold`, from whomever: they come
+  // after what the calling thread knows now, which hands them over. No more of them come.
   void hold(std::uintptr_t address, Hold hold);
   void release(Hold hold);
 
@@ -76,6 +77,12 @@ class OrderChecker final : private Mover::Runner {
     std::uint64_t next = 1;                      // Ticket.
     std::map<std::uint64_t, Mover::Work> early;  // Out of turn.
     std::shared_ptr<const Clock> joined;         // The last knowledge that its clock has.
+  };
+
+  struct Held {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    std::shared_ptr<const Clock> known;  // When it was announced.
   };
 
   // The mover calls it under mutex_, which clang cannot see: it asserts that.
@@ -102,9 +109,9 @@ class OrderChecker final : private Mover::Runner {
   std::uint64_t known_version_ ABSL_GUARDED_BY(mutex_) = 0;
   bool in_call_back_ ABSL_GUARDED_BY(mutex_) = false;
   std::uint64_t host_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Begin and end of blocks; likewise of those that are held.
+  // Begin and end of blocks.
   absl::btree_map<std::uintptr_t, std::uintptr_t> lent_ ABSL_GUARDED_BY(mutex_);
-  std::map<Hold, std::pair<std::uintptr_t, std::uintptr_t>> held_ ABSL_GUARDED_BY(mutex_);
+  std::map<Hold, Held> held_ ABSL_GUARDED_BY(mutex_);
   // Of all that was ever lent.
   std::uintptr_t lowest_ ABSL_GUARDED_BY(mutex_) = 0;
   std::uintptr_t highest_ ABSL_GUARDED_BY(mutex_) = 0;
