@@ -68,8 +68,13 @@ function(ebb_test name)
   foreach(stem IN LISTS ARGN)
     add_executable(${stem}_test ${PROJECT_SOURCE_DIR}/tests/${layer}/${stem}_test.cpp)
     target_link_libraries(${stem}_test PRIVATE ebb_${name} GTest::gmock_main absl::flat_hash_map)
-    gtest_discover_tests(${stem}_test NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
-                         PROPERTIES LABELS ${layer} TIMEOUT 300)
+    if(EBB_SANITIZE) # A sanitizer takes longer to start than most cases to run.
+      add_test(NAME ${stem} COMMAND ${stem}_test --gtest_brief=1)
+      set_tests_properties(${stem} PROPERTIES LABELS ${layer} TIMEOUT 900)
+    else()
+      gtest_discover_tests(${stem}_test NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
+                           PROPERTIES LABELS ${layer} TIMEOUT 300)
+    endif()
   endforeach()
 endfunction()
 
