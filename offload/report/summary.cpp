@@ -100,12 +100,14 @@ bool offload_asked(const Report& report) {
   return asked != report.config.end() && asked->is_string() && *asked != "none";
 }
 
+std::string no_room(const EngineFigures& engine) {
+  return absl::StrCat("host memory had no room for ",
+                      bytes_text(static_cast<double>(engine.no_room_bytes)),
+                      "; give it more with --host-budget");
+}
+
 std::string why_nothing(const EngineFigures& engine) {
-  if (engine.no_room_bytes > 0) {
-    return absl::StrCat("host memory had no room for ",
-                        bytes_text(static_cast<double>(engine.no_room_bytes)),
-                        "; give it more with --host-budget");
-  }
+  if (engine.no_room_bytes > 0) return no_room(engine);
   if (engine.kept_bytes + engine.recomputed_bytes == 0) return "nothing was saved";
   return "every tensor that may go is smaller than the minimum size (--min-offload-bytes), "
          "or none was saved";
@@ -133,7 +135,13 @@ std::string warnings(const Report& report) {
                      0.98 * static_cast<double>(*without)) {
     return absl::StrCat(
         "  WARNING: ", bytes_text(static_cast<double>(report.engine.d2h_bytes)),
-        " were moved, but the peak did not: ", why_no_gain(report), ".\n");
+        " were moved, but the peak did not: ",
+        report.engine.no_room_bytes > 0 ? no_room(report.engine) : why_no_gain(report),
+        ".\n");
+  }
+  if (report.engine.no_room_bytes > 0) {
+    return absl::StrCat("  WARNING: not all was offloaded: ", no_room(report.engine),
+                        ".\n");
   }
   return {};
 }

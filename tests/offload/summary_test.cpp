@@ -72,6 +72,16 @@ TEST(SummaryTest, SaysLoudlyWhenNothingWasOffloaded) {
   EXPECT_THAT(summary(report), Not(HasSubstr("WARNING")));
 }
 
+TEST(SummaryTest, SaysWhatHostMemoryHadNoRoomFor) {
+  Report report = sound();
+  EXPECT_THAT(summary(report), Not(HasSubstr("WARNING")));
+  report.engine.no_room_bytes = std::size_t{3} << 20;
+  EXPECT_THAT(summary(report), HasSubstr("WARNING: not all was offloaded"));
+  EXPECT_THAT(summary(report), HasSubstr("--host-budget"));
+  report.device.memory.peak_bytes = *report.device.peak_without_bytes;
+  EXPECT_THAT(summary(report), HasSubstr("but the peak did not: host memory had no room"));
+}
+
 TEST(SummaryTest, SaysLoudlyWhenThePeakDidNotMove) {
   Report report = sound();
   report.device.memory.peak_bytes = std::size_t{890} << 20;
