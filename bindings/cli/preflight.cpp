@@ -84,19 +84,32 @@ bool Preflight::clear(const RunConfig& config, std::optional<std::size_t> limit,
   const DryFigures first = roomy(config, steps_, limit);
   if (!first.fits) return false;
   const auto parked = static_cast<double>(first.host.peak_taken_bytes);
-  // A pool that is full of holes makes the engine wait: then a little more is taken.
-  for (const double slack : {1.0, 1.02, 1.045}) {
-    const std::size_t reserve =
-        std::min(static_cast<std::size_t>(slack * parked), host_limit(config));
-    DryFigures exact = dry_run(
+  const auto rehearse = [&](std::size_t reserve) {
+    return dry_run(
         config,
         {.steps = steps_, .device_limit_bytes = limit, .host_reserve_bytes = reserve},
         interrupt_);
-    const bool same = exact.fits && exact.step_seconds == first.step_seconds &&
-                      exact.engine.no_room_bytes == first.engine.no_room_bytes &&
-                      exact.memory.peak_reserved_bytes == first.memory.peak_reserved_bytes;
-    if (!same && slack < 1.04) continue;
+  };
+  const auto same = [&](const DryFigures& exact) {
+    return exact.fits && exact.step_seconds == first.step_seconds &&
+           exact.engine.no_room_bytes == first.engine.no_room_bytes &&
+           exact.memory.peak_reserved_bytes == first.memory.peak_reserved_bytes;
+  };
+  // A pool that is full of holes makes the engine wait: then a little more is taken.
+  for (const double slack : {1.0, 1.02, 1.045}) {
+    std::size_t reserve =
+        std::min(static_cast<std::size_t>(slack * parked), host_limit(config));
+    DryFigures exact = rehearse(reserve);
+    if (!same(exact) && slack < 1.04) continue;
     if (!exact.fits) return false;
+    // A pool with room to spare takes back late what is over: less may do as well.
+    for (std::size_t less = exact.host.peak_taken_bytes; less < reserve / 100 * 96;
+         less = exact.host.peak_taken_bytes) {
+      DryFigures tighter = rehearse(less);
+      if (!same(tighter)) break;
+      reserve = less;
+      exact = std::move(tighter);
+    }
     clearance.without = without_;
     const bool exactly_so = !config.profile.free && steps_ == config.steps;
     clearance.device_limit_bytes =

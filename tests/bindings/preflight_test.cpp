@@ -63,6 +63,22 @@ TEST_F(PreflightTest, ReservesWhatIsParkedAndLittleMore) {
   EXPECT_LT(run.figures.memory.peak_bytes, run.without.peak_bytes);
 }
 
+// With room to spare, blocks of the first micro-step are still there in the second.
+TEST_F(PreflightTest, ReservesNothingForWhatIsOverAndNotTakenBackYet) {
+  const Clearance run = cleared({{"layers", "3"},
+                                 {"hidden", "64"},
+                                 {"heads", "4"},
+                                 {"seq", "64"},
+                                 {"vocab", "1000"},
+                                 {"accumulate", "2"},
+                                 {"min-offload-bytes", "0"},
+                                 {"checkpoint", "every:2"},
+                                 {"offload", "saved"}});
+  EXPECT_EQ(run.figures.engine.no_room_bytes, 0U);
+  EXPECT_LE(static_cast<double>(run.host_reserve_bytes),
+            1.05 * static_cast<double>(run.figures.host.peak_requested_bytes));
+}
+
 TEST_F(PreflightTest, NamesASmallestBudgetThatWorksAndBelowWhichNothingDoes) {
   for (const Flags& policy :
        {Flags{}, Flags{{"checkpoint", "every:1"}, {"offload", "inputs"}},
