@@ -39,7 +39,8 @@ TEST(BudgetSearchTest, TriesNothingThatIsKnown) {
 
 // More room is not always better: here an island works far below the mainland.
 TEST(BudgetSearchTest, GoesOnBelowAnIslandSoThatAThreePercentLessFails) {
-  for (const std::size_t begin : {870'000, 880'000, 930'000, 960'000, 968'000, 975'000}) {
+  for (const std::size_t begin :
+       {870'000U, 880'000U, 930'000U, 960'000U, 968'000U, 975'000U}) {
     const auto works = [begin](std::size_t bytes) {
       return bytes >= 1'000'000 || (bytes >= begin && bytes < 985'000);
     };

@@ -20,7 +20,7 @@ using ::testing::Throws;
 
 nn::Parameters parameters_on(device::Device& device) {
   nn::Parameters parameters;
-  for (std::uint64_t seed : {1, 2}) {
+  for (const std::uint64_t seed : {1U, 2U}) {
     const Tensor leaf = test::random_parameter(device, {3, 5}, seed);
     autograd::set_gradient(
         leaf, test::random_tensor(device, {3, 5}, seed + 10, Purpose::kGradients));
