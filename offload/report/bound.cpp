@@ -126,9 +126,12 @@ Bound step_bound(const BoundInput& input) {
   Traffic out;
   Traffic in;
   for (const BoundMicroStep& micro : input.micro_steps) {
-    const double turn = micro.backward.empty()
-                            ? 0
-                            : static_cast<double>(micro.backward.front().live_sent_bytes);
+    // What is live is counted in whole granules of the arena, what is sent in bytes.
+    const double turn =
+        micro.backward.empty()
+            ? 0
+            : std::min(static_cast<double>(micro.backward.front().live_sent_bytes),
+                       total_bytes(micro.forward));
     bound.seconds +=
         std::max(forward_bound(micro.forward, input.activation_bytes, input.d2h),
                  turn_bound(micro.forward, turn, input.d2h)) +

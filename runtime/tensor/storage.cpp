@@ -45,8 +45,8 @@ StorageRef Storage::try_allocate(device::Device& device, std::size_t bytes, Purp
 StorageRef Storage::adopt(device::Device& device, void* data, std::size_t bytes,
                           Purpose purpose,
                           std::function<void(const Fence& last_use)> deleter) {
-  EBB_CHECK(data != nullptr || bytes == 0, kInvalidArgument, "adopt: no data for ", bytes,
-            " bytes");
+  EBB_CHECK(data != nullptr || bytes == 0, kInvalidArgument,
+            "no memory is given for a tensor of ", bytes, " bytes");
   if (!deleter) deleter = [](const Fence&) {};
   return StorageRef(new Storage(device, reinterpret_cast<std::uintptr_t>(data), bytes,
                                 purpose, std::move(deleter)));

@@ -228,6 +228,7 @@ TEST(BoundTest, WithRoomForAllNothingHasToCross) {
   input.d2h = link(1);
   input.h2d = link(1);
   EXPECT_DOUBLE_EQ(step_bound(input).seconds, 2);
+  EXPECT_DOUBLE_EQ(step_bound(input).kept_bytes, 10) << "no more than was sent";
 }
 
 TEST(BoundTest, ALatencyCountsOnceABlock) {
