@@ -24,12 +24,11 @@ if FULL:
     FEW_STEPS = 4  # Where many runs ask for the same.
     MODEL = ["--model", "gpt2-nano"]
     SCATTERED = "layers:1,5,10"
-    SEEDS = 20
 else:
     STEPS = FEW_STEPS = 3
     MODEL = "--layers 4 --heads 4 --hidden 64 --batch 2 --seq 64 --min-offload-bytes 4096".split()
     SCATTERED = "layers:0,2"
-    SEEDS = 20
+SEEDS = int(os.environ.get("EBB_SEEDS", 20))  # Of fuzzed order.
 
 PLAIN = ("none", "none")
 POLICIES = [
