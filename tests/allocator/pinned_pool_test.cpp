@@ -141,6 +141,7 @@ TEST_F(PinnedPoolTest, CountsWhatIsLentAndWhatWaits) {
   EXPECT_EQ(stats.requested_bytes, 0U);
   EXPECT_EQ(stats.requested_by_purpose.total(), 0U);
   EXPECT_EQ(stats.peak_requested_bytes, 1600U);
+  EXPECT_EQ(stats.peak_taken_bytes, 2048U) << "in granules: what a pool has to have";
   EXPECT_EQ(stats.peak_by_purpose[Purpose::kActivations], 1000U);
   EXPECT_EQ(stats.peak_by_purpose[Purpose::kOptimizer], 600U);
 
