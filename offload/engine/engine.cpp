@@ -115,8 +115,7 @@ Engine::Engine(device::Device& device, Store& store, const EngineOptions& option
 
 Engine::~Engine() = default;
 
-std::unique_ptr<autograd::PackedTensor> Engine::pack(const Tensor& tensor,
-                                                     const autograd::SaveSite& site) {
+autograd::PackResult Engine::pack(const Tensor& tensor, const autograd::SaveSite& site) {
   return impl_->pack(tensor, site);
 }
 

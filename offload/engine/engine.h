@@ -76,8 +76,7 @@ class Engine final : public autograd::SavedTensorHooks {
   Engine(device::Device& device, Store& store, const EngineOptions& options);
   ~Engine() override;
 
-  std::unique_ptr<autograd::PackedTensor> pack(const Tensor& tensor,
-                                               const autograd::SaveSite& site) override;
+  autograd::PackResult pack(const Tensor& tensor, const autograd::SaveSite& site) override;
   void left_to_recompute(const Tensor& tensor, const autograd::SaveSite& site) override;
   void begin_backward(std::span<autograd::PackedTensor* const> order_of_use) override;
   void end_backward() noexcept override;

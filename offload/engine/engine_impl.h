@@ -26,8 +26,7 @@ class Engine::Impl final : public device::Reclaimer,
   Impl(device::Device& device, Store& store, const EngineOptions& options);
   ~Impl() override;
 
-  std::unique_ptr<autograd::PackedTensor> pack(const Tensor& tensor,
-                                               const autograd::SaveSite& site);
+  autograd::PackResult pack(const Tensor& tensor, const autograd::SaveSite& site);
   void left_to_recompute(const Tensor& tensor) {
     figures_.recomputed_bytes += tensor.access(device::Access::Mode::kRead).bytes;
   }

@@ -19,8 +19,7 @@ bool Engine::Impl::eligible(const Tensor& tensor, const SaveSite& site,
          tensor.storage()->purpose() == Purpose::kActivations;
 }
 
-std::unique_ptr<autograd::PackedTensor> Engine::Impl::pack(const Tensor& tensor,
-                                                           const SaveSite& site) {
+autograd::PackResult Engine::Impl::pack(const Tensor& tensor, const SaveSite& site) {
   const device::Access access = tensor.access(device::Access::Mode::kRead);
   if (!eligible(tensor, site, access.bytes)) {
     figures_.kept_bytes += access.bytes;

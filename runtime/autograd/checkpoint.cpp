@@ -55,7 +55,7 @@ class Frame final : public SavedTensorHooks, public std::enable_shared_from_this
     return outputs;
   }
 
-  std::unique_ptr<PackedTensor> pack(const Tensor& tensor, const SaveSite& site) override;
+  PackResult pack(const Tensor& tensor, const SaveSite& site) override;
   void left_to_recompute(const Tensor& tensor, const SaveSite& site) override {
     const bool counted = last_ != kNone;  // When the segment ran first.
     if (modes_.hooks != nullptr && !counted) modes_.hooks->left_to_recompute(tensor, site);
@@ -132,7 +132,7 @@ class Frame final : public SavedTensorHooks, public std::enable_shared_from_this
   };
 
   void recompute();
-  std::unique_ptr<PackedTensor> fill_slot(const Tensor& tensor, const SaveSite& site);
+  PackResult fill_slot(const Tensor& tensor, const SaveSite& site);
 
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
@@ -162,7 +162,7 @@ class Placeholder final : public RemadeTensor {
   const std::size_t slot_;
 };
 
-std::unique_ptr<PackedTensor> Frame::pack(const Tensor& tensor, const SaveSite& site) {
+PackResult Frame::pack(const Tensor& tensor, const SaveSite& site) {
   if (last_ != kNone) return fill_slot(tensor, site);
   slots_.push_back({site.op, tensor.shape(), tensor.dtype(), true, {}, 0, {}});
   slots_.back().checksum = checksum_if_due(tensor);
@@ -170,7 +170,7 @@ std::unique_ptr<PackedTensor> Frame::pack(const Tensor& tensor, const SaveSite& 
   return std::make_unique<Placeholder>(shared_from_this(), slots_.size() - 1);
 }
 
-std::unique_ptr<PackedTensor> Frame::fill_slot(const Tensor& tensor, const SaveSite& site) {
+PackResult Frame::fill_slot(const Tensor& tensor, const SaveSite& site) {
   const std::size_t index = next_++;
   EBB_CHECK(index <= last_, kFailedPrecondition,
             "the recompute of a segment went on after "

@@ -19,7 +19,10 @@ SavedTensor::SavedTensor(const Tensor& tensor, const SaveSite& site) : op_(site.
   Tensor alias = tensor.alias();
   SavedTensorHooks* hooks = modes().hooks;
   if (hooks != nullptr && tensor.storage()->purpose() == Purpose::kActivations) {
-    packed_ = hooks->pack(alias, site);
+    PackResult result = hooks->pack(alias, site);
+    EBB_CHECK(!result.recompute, kFailedPrecondition, "hooks left a tensor that ", site.op,
+              " saves to a recompute, but no segment makes it again");
+    packed_ = std::move(result.packed);
   }
   if (packed_) {
     hooks_ = hooks;

@@ -2,9 +2,12 @@
 
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "runtime/tensor/tensor.h"
 
@@ -20,6 +23,8 @@ struct SaveSite {
   Kind kind = Kind::kSavedTensor;
   const char* op = "";      // The op whose backward needs it: static text.
   std::int32_t stage = -1;  // The layer it belongs to, if any.
+  // A segment could make the tensor again: PackResult::remade() is a possible answer.
+  bool can_recompute = false;
 };
 
 // A saved tensor in the hands of hooks; owned by the graph. When it is destroyed, the graph
@@ -37,16 +42,33 @@ class PackedTensor {
   virtual void used() noexcept = 0;
 };
 
+// What hooks answer to a save: they took the tensor over; or null: the tape keeps the
+// tensor itself; or, only where SaveSite::can_recompute: nobody saves it, it is to be made
+// again.
+struct PackResult {
+  PackResult(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): an answer.
+  template <std::derived_from<PackedTensor> T>
+  PackResult(std::unique_ptr<T> taken)  // NOLINT(google-explicit-constructor): an answer.
+      : packed(std::move(taken)) {}
+  static PackResult remade() {
+    PackResult result(nullptr);
+    result.recompute = true;
+    return result;
+  }
+
+  std::unique_ptr<PackedTensor> packed;
+  bool recompute = false;
+};
+
 // Pack on save, unpack on use. All calls come from the thread that runs the graph.
 class SavedTensorHooks {
  public:
   virtual ~SavedTensorHooks() = default;
 
-  // Takes `tensor` over, or returns null: the tape then keeps the tensor itself. Called
-  // while the op that made the tensor is the last one on its stream, or earlier. Never
-  // called for parameters, undefined tensors, or what a recompute saves.
-  virtual std::unique_ptr<PackedTensor> pack(const Tensor& tensor,
-                                             const SaveSite& site) = 0;
+  // Takes `tensor` over, or does not: see PackResult. Called while the op that made the
+  // tensor is the last one on its stream, or earlier. Never called for parameters,
+  // undefined tensors, or what a recompute saves.
+  virtual PackResult pack(const Tensor& tensor, const SaveSite& site) = 0;
 
   // `tensor` is not saved: a checkpointed segment makes it again. For those who count.
   virtual void left_to_recompute(const Tensor& /*tensor*/, const SaveSite& /*site*/) {}

@@ -83,7 +83,7 @@ TEST_P(CasesTest, ASourceThatIsNotContiguousIsCopiedAsItLies) {
   std::unique_ptr<autograd::PackedTensor> packed;
   {
     const Tensor tensor = world.make(1, 256 * kKiB, 1e-3).view({256, 256});
-    packed = world.engine->pack(tensor.transpose(0, 1), World::site(0));
+    packed = world.engine->pack(tensor.transpose(0, 1), World::site(0)).packed;
   }
   forward(world, {}, 2);
   const Tensor back = packed->unpack();

@@ -14,8 +14,9 @@ using autograd::SaveSite;
 TEST(EngineSaveTest, TheInputsPolicySendsInputsOfSegmentsOnly) {
   World world({.engine = {.policy = Policy::kInputs, .min_offload_bytes = 1024}});
   const Tensor tensor = world.make(1, 64 * kKiB, 1e-6);
-  EXPECT_EQ(world.engine->pack(tensor, {SaveSite::Kind::kSavedTensor, "op", 0}), nullptr);
-  EXPECT_NE(world.engine->pack(tensor, {SaveSite::Kind::kCheckpointInput, "op", 0}),
+  EXPECT_EQ(world.engine->pack(tensor, {SaveSite::Kind::kSavedTensor, "op", 0}).packed,
+            nullptr);
+  EXPECT_NE(world.engine->pack(tensor, {SaveSite::Kind::kCheckpointInput, "op", 0}).packed,
             nullptr);
   EXPECT_EQ(world.engine->figures().kept_bytes, 64 * kKiB);
   EXPECT_EQ(world.engine->figures().offloaded_bytes, 64 * kKiB);
@@ -23,18 +24,19 @@ TEST(EngineSaveTest, TheInputsPolicySendsInputsOfSegmentsOnly) {
 
 TEST(EngineSaveTest, KeepsWhatIsSmallOrNoActivation) {
   World world({.engine = {.policy = Policy::kSaved, .min_offload_bytes = 1024}});
-  EXPECT_EQ(world.engine->pack(world.make(1, 1020, 1e-6), World::site(0)), nullptr);
-  EXPECT_NE(world.engine->pack(world.make(1, 1024, 1e-6), World::site(0)), nullptr);
+  EXPECT_EQ(world.engine->pack(world.make(1, 1020, 1e-6), World::site(0)).packed, nullptr);
+  EXPECT_NE(world.engine->pack(world.make(1, 1024, 1e-6), World::site(0)).packed, nullptr);
   const Tensor parameter =
       Tensor::empty(world.device, {1024}, DType::kF32, Purpose::kParameters);
-  EXPECT_EQ(world.engine->pack(parameter, World::site(0)), nullptr);
+  EXPECT_EQ(world.engine->pack(parameter, World::site(0)).packed, nullptr);
   EXPECT_EQ(world.engine->figures().kept_bytes, 1020U + 4096U);
 }
 
 TEST(EngineSaveTest, KeepsWhatIsOnAnotherDevice) {
   World world;
   World other;
-  EXPECT_EQ(world.engine->pack(other.make(1, 64 * kKiB, 1e-6), World::site(0)), nullptr);
+  EXPECT_EQ(world.engine->pack(other.make(1, 64 * kKiB, 1e-6), World::site(0)).packed,
+            nullptr);
 }
 
 TEST(EngineSaveTest, TensorsOverOneBlockShareOneCopyAndKeepTheirLayouts) {
@@ -43,8 +45,8 @@ TEST(EngineSaveTest, TensorsOverOneBlockShareOneCopyAndKeepTheirLayouts) {
   std::unique_ptr<autograd::PackedTensor> turned;
   {
     const Tensor tensor = world.make(1, 64 * kKiB, 1e-6).view({128, 128});
-    plain = world.engine->pack(tensor, World::site(0));
-    turned = world.engine->pack(tensor.transpose(0, 1), World::site(0));
+    plain = world.engine->pack(tensor, World::site(0)).packed;
+    turned = world.engine->pack(tensor.transpose(0, 1), World::site(0)).packed;
   }
   EXPECT_EQ(world.engine->figures().offloaded_bytes, 64 * kKiB);
   EXPECT_EQ(world.engine->figures().shared_bytes, 64 * kKiB);
@@ -66,8 +68,8 @@ TEST(EngineSaveTest, SlicesThatOverlapInPartAreBlocksOfTheirOwn) {
     std::unique_ptr<autograd::PackedTensor> high;
     {
       const Tensor tensor = world.make(1, 256 * kKiB, 1e-6);
-      low = world.engine->pack(tensor.slice(0, 1, 40001), World::site(0));
-      high = world.engine->pack(tensor.slice(0, 30003, 65536), World::site(0));
+      low = world.engine->pack(tensor.slice(0, 1, 40001), World::site(0)).packed;
+      high = world.engine->pack(tensor.slice(0, 30003, 65536), World::site(0)).packed;
     }
     forward(world, {});  // Pushes both out, and uses their memory again.
     EXPECT_EQ(world.engine->figures().shared_bytes, 0U);
@@ -83,7 +85,7 @@ TEST(EngineSaveTest, AnExpandedTensorIsCopiedAtItsRealSize) {
   std::unique_ptr<autograd::PackedTensor> packed;
   {
     const Tensor row = world.make(1, 16 * kKiB, 1e-6).view({1, 4096});
-    packed = world.engine->pack(row.expand({1000, 4096}), World::site(0));
+    packed = world.engine->pack(row.expand({1000, 4096}), World::site(0)).packed;
   }
   EXPECT_EQ(world.engine->figures().offloaded_bytes, 16 * kKiB);
   const Tensor back = packed->unpack();
@@ -129,7 +131,7 @@ TEST(EngineSaveTest, AJobsOwnMemoryIsGivenBackWithTheCopyInItsFence) {
                             world.device.memory().free(address, last_use);
                           });
     world.write(tensor, 3, 1e-6);
-    packed = world.engine->pack(tensor, World::site(0));
+    packed = world.engine->pack(tensor, World::site(0)).packed;
   }
   forward(world, {});
   EXPECT_TRUE(given_back);

@@ -14,7 +14,7 @@ using namespace test;
 TEST(PackedTest, NamesTheOpWhoseSavedTensorWasChangedInPlace) {
   World world;
   const Tensor tensor = world.make(1, 64 * kKiB, 1e-6);
-  const auto packed = world.engine->pack(tensor, World::site(0));
+  const auto packed = world.engine->pack(tensor, World::site(0)).packed;
   world.write(tensor, 2, 1e-6);
   tensor::written_in_place(tensor);
   try {
@@ -29,10 +29,10 @@ TEST(PackedTest, NamesTheOpWhoseSavedTensorWasChangedInPlace) {
 TEST(PackedTest, ATensorSavedAfterAWriteIsAnotherBlock) {
   World world;
   const Tensor tensor = world.make(1, 64 * kKiB, 1e-6);
-  const auto before = world.engine->pack(tensor, World::site(0));
+  const auto before = world.engine->pack(tensor, World::site(0)).packed;
   world.write(tensor, 2, 1e-6);
   tensor::written_in_place(tensor);
-  const auto after = world.engine->pack(tensor, World::site(0));
+  const auto after = world.engine->pack(tensor, World::site(0)).packed;
   EXPECT_EQ(world.engine->figures().shared_bytes, 0U);
   world.check(after->unpack(), 2, 1e-6);
   world.device.synchronize();
@@ -59,7 +59,7 @@ TEST(PackedTest, AnAddressUsedAgainIsNoBlockOfOld) {
   {
     const Tensor tensor = world.make(1, 64 * kKiB, 1e-6);
     address = tensor.storage()->address();
-    old = world.engine->pack(tensor, World::site(0));
+    old = world.engine->pack(tensor, World::site(0)).packed;
   }
   forward(world, {});
   world.finish();
@@ -70,7 +70,7 @@ TEST(PackedTest, AnAddressUsedAgainIsNoBlockOfOld) {
     (tensor.storage()->address() == address ? again : others.emplace_back()) = tensor;
   }
   ASSERT_TRUE(again.defined());
-  const auto fresh = world.engine->pack(again, World::site(0));
+  const auto fresh = world.engine->pack(again, World::site(0)).packed;
   world.check(old->unpack(), 1, 1e-6);
   world.check(fresh->unpack(), 2, 1e-6);
   world.device.synchronize();

@@ -248,8 +248,7 @@ TEST(Gpt2, PassesStagesOn) {
   // What is saved belongs to a layer; the head's is one past the last.
   class Stages final : public autograd::SavedTensorHooks {
    public:
-    std::unique_ptr<autograd::PackedTensor> pack(const Tensor&,
-                                                 const autograd::SaveSite& s) override {
+    autograd::PackResult pack(const Tensor&, const autograd::SaveSite& s) override {
       if (seen.empty() || seen.back() != s.stage) seen.push_back(s.stage);
       return nullptr;
     }

@@ -162,7 +162,7 @@ TEST(OpsCrossEntropy, SpeaksOfItsChunksInTheOrderOfTheirUse) {
       Looker& looker_;
       Tensor tensor_;
     };
-    std::unique_ptr<PackedTensor> pack(const Tensor& tensor, const SaveSite&) override {
+    PackResult pack(const Tensor& tensor, const SaveSite&) override {
       return std::make_unique<Kept>(*this, tensor);
     }
     void begin_backward(std::span<PackedTensor* const> order) override {

@@ -37,8 +37,7 @@ class HostHooks final : public autograd::SavedTensorHooks {
     *log_ = {};
   }
 
-  std::unique_ptr<autograd::PackedTensor> pack(const Tensor& tensor,
-                                               const autograd::SaveSite& site) override {
+  autograd::PackResult pack(const Tensor& tensor, const autograd::SaveSite& site) override {
     EXPECT_TRUE(tensor.defined());
     EXPECT_EQ(tensor.storage()->purpose(), Purpose::kActivations);
     if (keep_) return nullptr;

@@ -164,7 +164,7 @@ struct Chain {
 inline Saved save(World& world, const Tensor& tensor, std::uint64_t seed,
                   std::int32_t stage) {
   Saved saved;
-  saved.packed = world.engine->pack(tensor, World::site(stage));
+  saved.packed = world.engine->pack(tensor, World::site(stage)).packed;
   if (saved.packed == nullptr) saved.kept = tensor;
   saved.seed = seed;
   return saved;
