@@ -130,6 +130,7 @@ void Engine::begin_backward(std::span<autograd::PackedTensor* const> order_of_us
 void Engine::end_backward() noexcept { impl_->end_backward(); }
 void Engine::end_step() { impl_->end_step(); }
 EngineFigures Engine::figures() const { return impl_->figures(); }
+EngineBooks Engine::books() const { return impl_->books(); }
 std::vector<SentBlock> Engine::take_sent_blocks() { return impl_->take_sent_blocks(); }
 
 }  // namespace ebb::offload

@@ -69,6 +69,16 @@ struct EngineFigures {
   std::uint64_t missed = 0;  // Not submitted before their use.
 };
 
+// What the engine keeps books of now. Once every graph is gone and end_step() is called,
+// all but `learned` is 0.
+struct EngineBooks {
+  std::size_t blocks = 0;
+  std::size_t waiting_bytes =
+      0;                      // Of blocks that hold device memory until their copy ends.
+  std::size_t backwards = 0;  // Under way, or over and not learned from.
+  std::size_t learned = 0;    // Orders of use that it remembers: a bounded number.
+};
+
 // One thread at a time. `device` and `store` outlive the engine; the engine outlives the
 // graphs whose tensors it packed.
 class Engine final : public autograd::SavedTensorHooks {
@@ -86,6 +96,7 @@ class Engine final : public autograd::SavedTensorHooks {
   void end_step();
 
   EngineFigures figures() const;
+  EngineBooks books() const;
   // The blocks sent since the last call; end_step() forgets those of steps before.
   std::vector<SentBlock> take_sent_blocks();
 

@@ -34,6 +34,12 @@ class Engine::Impl final : public device::Reclaimer,
   void end_backward() noexcept;
   void end_step();
   EngineFigures figures() const { return figures_; }
+  EngineBooks books() const {
+    return {.blocks = blocks_.size(),
+            .waiting_bytes = window_.bytes(),
+            .backwards = walks_.size() + finished_.size(),
+            .learned = learned_.size()};
+  }
   std::vector<SentBlock> take_sent_blocks();
 
   // Brings the block to the device, if it is not there, and compute behind that.

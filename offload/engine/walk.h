@@ -91,6 +91,7 @@ class Learned {
   Judgement learn(const Walk& walk, const device::Device& device);
   // The gaps of a backward over blocks of these sizes, or null.
   const std::vector<double>* find(const std::vector<std::size_t>& sizes) const;
+  std::size_t size() const noexcept { return gaps_.size(); }
 
  private:
   static constexpr std::size_t kMaxShapes = 64;
