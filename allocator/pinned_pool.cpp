@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <deque>
 #include <list>
 
 #include "absl/synchronization/mutex.h"
@@ -23,6 +24,67 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
 
 std::size_t round_down(std::size_t bytes, std::size_t unit) { return bytes / unit * unit; }
 
+std::size_t in_granules(std::size_t bytes) {
+  constexpr std::size_t kUnit = PinnedPool::kGranularityBytes;
+  return std::max(round_up(bytes, kUnit), kUnit);
+}
+
+// Neighbours that are free, or will be: which of them have room for a block, and were all
+// given back the earliest.
+class EarliestRoom {
+ public:
+  using Chunk = Tlsf::Chunk;
+
+  explicit EarliestRoom(std::size_t bytes) : bytes_(bytes) {}
+
+  // Looks through the slab that begins with `chunk`: at each end of a window, at the
+  // shortest one that ends there.
+  void look_at(const Chunk* chunk) {
+    const Chunk* first = nullptr;
+    std::size_t sum = 0;
+    std::deque<const Chunk*> latest;  // Of the window, each later than those behind it.
+    for (; chunk != nullptr; chunk = chunk->after) {
+      if (!chunk->free && chunk->retired == 0) {  // Lent.
+        first = nullptr;
+        sum = 0;
+        latest.clear();
+        continue;
+      }
+      if (first == nullptr) first = chunk;
+      sum += chunk->bytes;
+      while (!latest.empty() && order(*latest.back()) <= order(*chunk)) latest.pop_back();
+      latest.push_back(chunk);
+      for (; sum - first->bytes >= bytes_; first = first->after) {
+        sum -= first->bytes;
+        if (latest.front() == first) latest.pop_front();
+      }
+      if (sum >= bytes_ && (last_ == nullptr || order(*latest.front()) < order_)) {
+        order_ = order(*latest.front());
+        first_ = first;
+        last_ = chunk;
+      }
+    }
+  }
+
+  // What all of them wait for, if there is such a room.
+  std::optional<Fence> fence() const {
+    if (last_ == nullptr) return std::nullopt;
+    Fence all;
+    for (const Chunk* chunk = first_;; chunk = chunk->after) {
+      if (!chunk->free) all.add(chunk->last_use);
+      if (chunk == last_) return all;
+    }
+  }
+
+ private:
+  static std::uint64_t order(const Chunk& chunk) { return chunk.free ? 0 : chunk.retired; }
+
+  const std::size_t bytes_;
+  const Chunk* first_ = nullptr;
+  const Chunk* last_ = nullptr;
+  std::uint64_t order_ = 0;
+};
+
 }  // namespace
 
 class PinnedPool::Impl {
@@ -39,6 +101,7 @@ class PinnedPool::Impl {
   Block allocate(std::size_t bytes, Purpose purpose) ABSL_LOCKS_EXCLUDED(mutex_);
   void give_back(Chunk* chunk, Fence&& last_use) noexcept ABSL_LOCKS_EXCLUDED(mutex_);
   Fence oldest_retired() const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::optional<Fence> room_for(std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   void collect() noexcept ABSL_LOCKS_EXCLUDED(mutex_);
   Stats stats() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -71,6 +134,7 @@ class PinnedPool::Impl {
   Slabs slabs_ ABSL_GUARDED_BY(mutex_);
   Chunk* oldest_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Retired, in the order of release.
   Chunk* newest_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::uint64_t last_retired_ ABSL_GUARDED_BY(mutex_) = 0;
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -178,8 +242,7 @@ std::size_t PinnedPool::Impl::trim() noexcept {
 
 PinnedPool::Block PinnedPool::Impl::allocate(std::size_t bytes, Purpose purpose) {
   if (bytes > round_down(limit_, kGranularityBytes)) return {};  // round_up() may overflow.
-  const std::size_t rounded =
-      std::max(round_up(bytes, kGranularityBytes), kGranularityBytes);
+  const std::size_t rounded = in_granules(bytes);
   absl::MutexLock lock(&mutex_);
   collect_oldest();
   Chunk* chunk = chunks_.take(rounded);
@@ -220,6 +283,17 @@ Fence PinnedPool::Impl::oldest_retired() const {
   return oldest_ == nullptr ? Fence() : oldest_->last_use;
 }
 
+std::optional<Fence> PinnedPool::Impl::room_for(std::size_t bytes) {
+  if (bytes > round_down(limit_, kGranularityBytes)) return std::nullopt;
+  const std::size_t rounded = in_granules(bytes);
+  absl::MutexLock lock(&mutex_);
+  collect_all();
+  if (chunks_.has(rounded)) return Fence();
+  EarliestRoom room(rounded);
+  for (const Slab& slab : slabs_) room.look_at(slab.first);
+  return room.fence();
+}
+
 void PinnedPool::Impl::collect() noexcept {
   absl::MutexLock lock(&mutex_);
   collect_all();
@@ -232,6 +306,7 @@ PinnedPool::Stats PinnedPool::Impl::stats() const {
 
 void PinnedPool::Impl::retire(Chunk* chunk) noexcept {
   stats_.retired_bytes += chunk->bytes;
+  chunk->retired = ++last_retired_;
   chunk->previous = newest_;
   chunk->next = nullptr;
   (newest_ == nullptr ? oldest_ : newest_->next) = chunk;
@@ -243,6 +318,7 @@ void PinnedPool::Impl::unretire(Chunk* chunk) noexcept {
   (chunk->previous == nullptr ? oldest_ : chunk->previous->next) = chunk->next;
   (chunk->next == nullptr ? newest_ : chunk->next->previous) = chunk->previous;
   chunk->last_use = {};
+  chunk->retired = 0;
   put(chunk);
 }
 
@@ -276,6 +352,9 @@ PinnedPool::Block PinnedPool::allocate(std::size_t bytes, Purpose purpose) {
   return impl_->allocate(bytes, purpose);
 }
 Fence PinnedPool::oldest_retired() const { return impl_->oldest_retired(); }
+std::optional<Fence> PinnedPool::room_for(std::size_t bytes) {
+  return impl_->room_for(bytes);
+}
 void PinnedPool::collect() noexcept { impl_->collect(); }
 PinnedPool::Stats PinnedPool::stats() const { return impl_->stats(); }
 

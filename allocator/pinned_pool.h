@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "allocator/event.h"
@@ -63,6 +64,13 @@ class PinnedPool {
   // The fence of the block that was given back first and is not lent again: what to wait
   // for when the pool is full. Nothing if no block waits.
   [[nodiscard]] Fence oldest_retired() const;
+
+  // Whether waiting makes room for `bytes`: the fence after which allocate(bytes) succeeds
+  // unless other blocks are lent meanwhile, or nothing if what is lent leaves no such room
+  // however long one waits. Neighbours that are free or wait count as one. Of several rooms
+  // it is the one that was complete first, in the order of release. Takes back what is
+  // done; an empty fence says that there is room now. Time linear in the pool's blocks.
+  [[nodiscard]] std::optional<Fence> room_for(std::size_t bytes);
 
   // Takes back the blocks whose fence is done.
   void collect() noexcept;

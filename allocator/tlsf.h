@@ -37,6 +37,7 @@ class Tlsf {
     Purpose purpose{};
     std::size_t requested_bytes = 0;
     Fence last_use;
+    std::uint64_t retired = 0;  // Rises with each one that waits for its fence; 0: lent.
   };
 
   // Adds a slab, and returns its first chunk, which stays its first until remove(). `bytes`
@@ -47,6 +48,9 @@ class Tlsf {
   static bool is_whole(const Chunk& first) noexcept {
     return first.free && first.after == nullptr;
   }
+
+  // Whether take(bytes) would find a chunk.
+  bool has(std::size_t bytes) const noexcept { return find(bytes) != nullptr; }
 
   // Takes a whole slab out again.
   void remove(Chunk* first) noexcept;
