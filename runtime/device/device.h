@@ -153,7 +153,8 @@ class Device : public StreamOrder {
   virtual double now() const noexcept = 0;
   virtual std::optional<double> ended_at(const Event& event) const noexcept = 0;
 
-  // Waits for all streams; throws the first failure of any.
+  // Waits for all streams; throws the first failure of any (or of a stream that is gone),
+  // and forgets the others: they are its consequences, or of the work that is void with it.
   virtual void synchronize() = 0;
 
   // What the host will wait for from now on, until it says otherwise: if it comes late to

@@ -2,6 +2,18 @@
 //
 // Everything that touches memory goes through a Stream, says which bytes it reads and
 // writes, and gets its order from streams and events alone.
+//
+// Failures. A call that throws has queued nothing. What fails later, while it runs, fails
+// its stream: the first failure stays there, says which op it was and on which stream, and
+// goes where a wait for that stream, or for a timeline that it signals, takes it. Whatever
+// is behind it is not run, and yet ends in its turn: events are done, timelines reach their
+// values, callbacks are called and told, so that nobody waits for ever and no memory stays
+// lent. It is thrown by the next call that synchronizes: Stream::synchronize(), for that
+// stream, which works again then; Device::synchronize(), for all, after which the device is
+// as good as new. (Event::wait() and done() never throw.) What was to be written by the
+// work in between is void: whoever catches the failure drops the graphs and results that
+// hold it, and begins the step again. Where the fault leaves a device of no use, every
+// later submission fails the same way, and the message says that the process must end.
 
 #pragma once
 
@@ -101,8 +113,7 @@ class Stream : public EventSource {
  public:
   virtual StreamId id() const noexcept = 0;
 
-  // Queues an op, a copy. The event is its end. A failure in it stays on the stream,
-  // follows it through wait(), and is thrown by synchronize(); ops behind it are not run.
+  // Queues an op, a copy. The event is its end.
   virtual Event launch(const OpInfo& op, Body body) = 0;
   virtual Event copy(const CopyInfo& copy) = 0;
 
@@ -119,12 +130,14 @@ class Stream : public EventSource {
 
   // When all that was submitted so far has ended: `timeline` reaches `value`; `callback` is
   // called, on a clock of its own that starts at that time (a thread of the engine's, on
-  // hardware).
+  // hardware). A callback that throws fails the stream. signal() throws for nothing but
+  // misuse (Error{kInvalidArgument}): others wait for it already.
   virtual void signal(Timeline& timeline, std::uint64_t value) = 0;
   virtual void call_back(Callback callback) = 0;
 
   // Blocks the calling thread until all that was submitted has ended. Throws the stream's
-  // first failure, once: Error that names the op and the stream.
+  // first failure, once: Error that names the op and the stream. Those that had waited for
+  // it keep it, until they or their device synchronize.
   virtual void synchronize() = 0;
 
   virtual void* native() noexcept = 0;

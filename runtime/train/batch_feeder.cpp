@@ -29,19 +29,14 @@ BatchFeeder::BatchFeeder(device::Device& device, PinnedPool& pool, std::int64_t 
       accumulate_(accumulate),
       staging_(take(pool, 2 * static_cast<std::size_t>(accumulate) *
                               (values() * sizeof(std::int32_t) + sizeof(float)))),
-      arrivals_(device.create_stream("batches")),
-      departures_(device.create_stream("losses")),
+      arrivals_(device, "batches"),
+      departures_(device, "losses"),
       arrived_(kRoom) {
   for (std::size_t i = 0; i < kRoom; ++i) {
     auto storage = tensor::Storage::allocate(device, values() * sizeof(std::int32_t),
-                                             Purpose::kActivations, arrivals_);
+                                             Purpose::kActivations, *arrivals_);
     room_.push_back(Tensor::over(std::move(storage), {2, batch, seq}, DType::kI32));
   }
-}
-
-BatchFeeder::~BatchFeeder() {
-  device_.destroy_stream(arrivals_);
-  device_.destroy_stream(departures_);
 }
 
 std::byte* BatchFeeder::host_slot(std::int64_t number) const {
@@ -64,12 +59,12 @@ void BatchFeeder::send(std::int64_t number) {
   const auto room = static_cast<std::size_t>(number) % kRoom;
   const Tensor& target = room_[room];
   // Ops read it, and whoever takes what they save away.
-  arrivals_.wait(target.storage()->last_use(), {StallCause::kHost, "batch_feeder.send"});
-  arrived_[room] = arrivals_.copy({.name = "batch.h2d",
-                                   .direction = CopyInfo::Direction::kHostToDevice,
-                                   .device = target.storage()->address(),
-                                   .host = host_slot(number),
-                                   .bytes = target.bytes()});
+  arrivals_->wait(target.storage()->last_use(), {StallCause::kHost, "batch_feeder.send"});
+  arrived_[room] = arrivals_->copy({.name = "batch.h2d",
+                                    .direction = CopyInfo::Direction::kHostToDevice,
+                                    .device = target.storage()->address(),
+                                    .host = host_slot(number),
+                                    .bytes = target.bytes()});
   target.storage()->written_until(arrived_[room]);
   tensor::written_in_place(target);
 }
@@ -86,14 +81,14 @@ DeviceBatch BatchFeeder::receive(std::int64_t number) {
 }
 
 void BatchFeeder::send_loss(std::int64_t number, const Tensor& loss) {
-  departures_.wait(device_.current_stream().record(),
-                   {StallCause::kHost, "batch_feeder.send_loss"});
+  departures_->wait(device_.current_stream().record(),
+                    {StallCause::kHost, "batch_feeder.send_loss"});
   const Event end =
-      departures_.copy({.name = "loss.d2h",
-                        .direction = CopyInfo::Direction::kDeviceToHost,
-                        .device = reinterpret_cast<std::uintptr_t>(loss.data()),
-                        .host = reinterpret_cast<std::byte*>(loss_slot(number)),
-                        .bytes = loss.bytes()});
+      departures_->copy({.name = "loss.d2h",
+                         .direction = CopyInfo::Direction::kDeviceToHost,
+                         .device = reinterpret_cast<std::uintptr_t>(loss.data()),
+                         .host = reinterpret_cast<std::byte*>(loss_slot(number)),
+                         .bytes = loss.bytes()});
   loss.storage()->used_until(end);
 }
 

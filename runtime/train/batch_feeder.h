@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "allocator/pinned_pool.h"
+#include "runtime/device/owned.h"
 #include "runtime/tensor/tensor.h"
 #include "runtime/train/text_data.h"
 
@@ -32,10 +33,6 @@ class BatchFeeder {
   // the pool grows if need be.
   BatchFeeder(device::Device& device, PinnedPool& pool, std::int64_t batch,
               std::int64_t seq, std::int64_t accumulate);
-  ~BatchFeeder();
-
-  BatchFeeder(const BatchFeeder&) = delete;
-  BatchFeeder& operator=(const BatchFeeder&) = delete;
 
   // Where micro-batch `number` is filled in before send(). What was there, the micro-batch
   // two steps before, has been computed with.
@@ -67,8 +64,8 @@ class BatchFeeder {
   const std::int64_t seq_;
   const std::int64_t accumulate_;
   PinnedPool::Block staging_;  // 2 x accumulate batches, then as many losses.
-  device::Stream& arrivals_;
-  device::Stream& departures_;
+  device::OwnedStream arrivals_;
+  device::OwnedStream departures_;
   std::vector<Tensor> room_;    // i32 [2, batch, seq]: tokens, targets.
   std::vector<Event> arrived_;  // By room.
 };

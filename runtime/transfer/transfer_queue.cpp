@@ -4,6 +4,10 @@
 #include <cmath>
 #include <exception>
 
+#include "absl/strings/str_cat.h"
+
+#include "allocator/error.h"
+
 namespace ebb::transfer {
 namespace {
 
@@ -28,49 +32,34 @@ TransferQueue::TransferQueue(device::Device& device, Direction direction)
       chunk_bytes_(transfer::chunk_bytes(direction == Direction::kDeviceToHost
                                              ? device.capability().d2h
                                              : device.capability().h2d,
-                                         device.capability().host_submit_seconds)) {
-  const bool out = direction == Direction::kDeviceToHost;
-  bulk_ = make_lane(out ? "d2h" : "h2d");
-  urgent_ = make_lane(out ? "d2h.urgent" : "h2d.urgent");
+                                         device.capability().host_submit_seconds)),
+      bulk_(device, direction == Direction::kDeviceToHost ? "d2h" : "h2d"),
+      urgent_(device, direction == Direction::kDeviceToHost ? "d2h.urgent" : "h2d.urgent") {
 }
 
 TransferQueue::~TransferQueue() {
-  bulk_.timeline->await(bulk_.next_value - 1);  // Until then callbacks still submit.
-  close(bulk_);
-  close(urgent_);
-}
-
-TransferQueue::Lane TransferQueue::make_lane(const char* name) {
-  Lane lane;
-  lane.stream = &device_.create_stream(name);
-  lane.timeline = &device_.acquire_timeline(lane.next_value);
-  return lane;
-}
-
-void TransferQueue::close(Lane& lane) noexcept {
-  device_.destroy_stream(*lane.stream);
-  device_.release_timeline(*lane.timeline);
+  bulk_.ends.last().wait();  // Until then callbacks still submit.
 }
 
 Event TransferQueue::submit(const Transfer& transfer, Priority priority) {
   if (priority == Priority::kUrgent) {
-    const std::uint64_t value = urgent_.next_value++;
     begin(urgent_, transfer);
     copy(urgent_, transfer, 0, transfer.bytes, 0);
-    urgent_.stream->signal(*urgent_.timeline, value);
-    return urgent_.timeline->at(value);
+    const std::uint64_t value = urgent_.ends.take();
+    urgent_.stream->signal(*urgent_.ends, value);
+    return (*urgent_.ends).at(value);
   }
-  const std::uint64_t value = bulk_.next_value++;
   const device::Hold hold = device_.memory().hold(transfer.device);
+  const std::uint64_t value = bulk_.ends.take();
   bool idle = false;
   {
     absl::MutexLock lock(&mutex_);
-    pending_.push_back({transfer, 0, value, hold});
+    pending_.push_back({transfer, value, hold});
     idle = !chunk_outstanding_;
     chunk_outstanding_ = true;
   }
   if (idle) pump();
-  return bulk_.timeline->at(value);
+  return (*bulk_.ends).at(value);
 }
 
 void TransferQueue::begin(Lane& lane, const Transfer& transfer) {
@@ -90,35 +79,59 @@ void TransferQueue::copy(Lane& lane, const Transfer& transfer, std::size_t offse
                      .hold = hold});
 }
 
-void TransferQueue::pump() {
-  Pending* front = nullptr;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (pending_.empty()) {
-      chunk_outstanding_ = false;
-      return;
-    }
-    front = &pending_.front();  // Only the holder of chunk_outstanding_ removes it.
+TransferQueue::Pending* TransferQueue::next() {
+  absl::MutexLock lock(&mutex_);
+  if (pending_.empty()) {
+    chunk_outstanding_ = false;
+    return nullptr;
   }
-  const Transfer& transfer = front->transfer;
-  std::exception_ptr failure;
+  return &pending_.front();  // Only the holder of chunk_outstanding_ removes it.
+}
+
+void TransferQueue::submit_chunk(Pending& front) {
+  const Transfer& transfer = front.transfer;
+  if (front.moved == 0) begin(bulk_, transfer);
+  const std::size_t bytes = std::min(chunk_bytes_, transfer.bytes - front.moved);
+  copy(bulk_, transfer, front.moved, bytes, front.hold);
+  front.moved += bytes;
+}
+
+void TransferQueue::end(Pending& front) {
+  device_.memory().release(front.hold);
+  bulk_.stream->signal(*bulk_.ends, front.value);
+  absl::MutexLock lock(&mutex_);
+  pending_.pop_front();
+}
+
+bool TransferQueue::go_on_later() noexcept {
   try {
-    if (front->moved == 0) begin(bulk_, transfer);
-    const std::size_t bytes = std::min(chunk_bytes_, transfer.bytes - front->moved);
-    copy(bulk_, transfer, front->moved, bytes, front->hold);
-    front->moved += bytes;
-  } catch (...) {
-    // The transfer ends here, so that whoever waits for it, or behind it, goes on.
-    failure = std::current_exception();
-    front->moved = transfer.bytes;
+    bulk_.stream->call_back([this](const absl::Status&) { pump(); });
+    return true;
+  } catch (const std::exception& error) {
+    log_error(absl::StrCat("a transfer queue goes on without a callback: ", error.what()));
+    return false;
   }
-  if (front->moved == transfer.bytes) {
-    device_.memory().release(front->hold);
-    bulk_.stream->signal(*bulk_.timeline, front->value);
-    absl::MutexLock lock(&mutex_);
-    pending_.pop_front();
+}
+
+void TransferQueue::pump() {
+  std::exception_ptr failure;
+  // Without a callback it goes on at once: in the same order, but nothing urgent gets in
+  // between.
+  for (bool later = false; !later;) {
+    Pending* front = next();
+    if (front == nullptr) break;
+    try {
+      if (!front->over) submit_chunk(*front);
+      front->over = front->over || front->moved == front->transfer.bytes;
+      if (front->over) end(*front);
+    } catch (...) {
+      // In a callback this fails the stream, when that returns: only then, in the next one,
+      // the transfer ends. So whoever waits for it, or behind it, goes on and is told.
+      failure = std::current_exception();
+      front->over = true;
+    }
+    later = go_on_later();
   }
-  bulk_.stream->call_back([this](const absl::Status&) { pump(); });
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -4,6 +4,10 @@
 // outstanding; its completion callback submits the next, so that an urgent transfer, which
 // has a stream of its own, waits for one chunk at most. A transfer's end is a value of a
 // timeline: streams can wait for it before its copies have been submitted.
+//
+// A copy that fails, or cannot be submitted, fails the queue's stream as any op does; all
+// transfers end nevertheless, so that nobody waits for ever and memory on both sides comes
+// back.
 
 #pragma once
 
@@ -17,6 +21,7 @@
 
 #include "allocator/event.h"
 #include "runtime/device/device.h"
+#include "runtime/device/owned.h"
 
 namespace ebb::transfer {
 
@@ -53,7 +58,7 @@ class TransferQueue {
   TransferQueue& operator=(const TransferQueue&) = delete;
 
   // Queues a transfer; the event is its end. The memory on both sides stays where it is
-  // until then.
+  // until then. Throws what the device does, and has queued nothing then.
   Event submit(const Transfer& transfer, Priority priority = Priority::kBulk);
 
   std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
@@ -61,24 +66,28 @@ class TransferQueue {
  private:
   // A stream with the timeline of what ends on it.
   struct Lane {
-    device::Stream* stream = nullptr;
-    device::Timeline* timeline = nullptr;
-    std::uint64_t next_value = 0;  // Of the timeline.
+    Lane(device::Device& device, const char* name) : stream(device, name), ends(device) {}
+
+    device::OwnedStream stream;
+    device::OwnedTimeline ends;
   };
   struct Pending {
     Transfer transfer;
-    std::size_t moved = 0;  // Bytes submitted so far.
     std::uint64_t value = 0;
     device::Hold hold = 0;
+    std::size_t moved = 0;  // Bytes submitted so far.
+    bool over = false;      // Nothing more of it is submitted, and its end is not yet.
   };
 
-  Lane make_lane(const char* name);
-  void close(Lane& lane) noexcept;
   void begin(Lane& lane, const Transfer& transfer);
   void copy(Lane& lane, const Transfer& transfer, std::size_t offset, std::size_t bytes,
             device::Hold hold);
-  // Submits the next bulk chunk, if there is one.
+  // Submits the next bulk chunk, if there is one, and a callback that goes on behind it.
   void pump() ABSL_LOCKS_EXCLUDED(mutex_);
+  Pending* next() ABSL_LOCKS_EXCLUDED(mutex_);
+  void submit_chunk(Pending& front);
+  void end(Pending& front) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool go_on_later() noexcept;
 
   device::Device& device_;
   const Direction direction_;

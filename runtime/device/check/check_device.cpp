@@ -179,8 +179,12 @@ class CheckStream final : public Stream {
 
   void synchronize() override {
     const std::uint64_t ticket = inner_.record().ticket();
-    inner_.synchronize();
-    shared_.checker.learn({source_, ticket});
+    {  // Also if it throws: work that failed has ended.
+      const auto learn = absl::MakeCleanup([this, ticket] {
+        shared_.checker.learn({source_, ticket});
+      });
+      inner_.synchronize();
+    }
     shared_.tell();
   }
 
@@ -215,7 +219,14 @@ class CheckMemory final : public DeviceMemory {
     freed_.take(*address, *address + whole, [](const Fence& last_use) {
       last_use.for_each([](const Event& event) { (void)event.done(); });
     });
-    if (shared_.checker.lend(*address, whole)) take_over(*address, whole, stream);
+    if (shared_.checker.lend(*address, whole)) {
+      try {
+        take_over(*address, whole, stream);
+      } catch (...) {
+        CheckMemory::free(*address, Fence(stream.record()));
+        throw;
+      }
+    }
     return address;
   }
 
@@ -306,8 +317,12 @@ class CheckedDevice final : public CheckDevice, private OpObserver {
   }
 
   void synchronize() override {
-    device_->synchronize();
-    for (CheckStream& stream : all_streams_) stream.learn_all();
+    {  // Also if it throws: work that failed has ended.
+      const auto learn = absl::MakeCleanup([this] {
+        for (CheckStream& stream : all_streams_) stream.learn_all();
+      });
+      device_->synchronize();
+    }
     shared_.tell();
   }
 

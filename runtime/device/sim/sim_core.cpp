@@ -29,8 +29,10 @@ SimCore::SimCore(const SimOptions& options)
       order_(options.profile.free && options.order.kind == Order::Kind::kTime
                  ? Order::Kind::kEager
                  : options.order.kind),
+      fault_(options.fault),
       moves_(!options.dry),
       wall_(options.profile.free),
+      follows_(moves_ || wall_ || fault_ != nullptr),
       guard_(options.guard_undeclared && !options.dry),
       began_(std::chrono::steady_clock::now()),
       model_(links(options.profile), *this),
@@ -88,11 +90,11 @@ void SimCore::catch_up() noexcept {
 
 void SimCore::push(Source stream, std::uint64_t ticket, Mover::Work work) {
   slots_[stream].submitted = ticket;
-  if (moves_ || wall_) mover_.push(stream, std::move(work));
+  if (follows_) mover_.push(stream, std::move(work));
 }
 
 void SimCore::end_submission() {
-  if (!moves_ && !wall_) return;
+  if (!follows_) return;
   if (order_ == Order::Kind::kEager) mover_.move_all();
   if (order_ == Order::Kind::kFuzz) mover_.move_some();
 }
@@ -220,8 +222,9 @@ Event SimCore::record(Source stream) const noexcept {
   return {*slots_[stream].events, slots_[stream].submitted};
 }
 
-std::uint64_t SimCore::last_value(Source timeline) const noexcept {
+std::uint64_t SimCore::renew(Source timeline) noexcept {
   const std::scoped_lock lock(mutex_);
+  (void)mover_.take_failure(timeline);
   return slots_[timeline].submitted;
 }
 

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -55,8 +56,9 @@ class SimCore final : public StreamOrder,
   void signal(Source stream, const EventSource& timeline, std::uint64_t value);
   void call_back(Source stream, Callback callback);
   Event record(Source stream) const noexcept;
-  // The highest value that was ever submitted for a timeline.
-  std::uint64_t last_value(Source timeline) const noexcept;
+  // The highest value that was ever submitted for a timeline, which forgets its failure: it
+  // has another owner from now on.
+  std::uint64_t renew(Source timeline) noexcept;
 
   bool reached(Point point) noexcept;
   void await(Point point) noexcept;
@@ -105,10 +107,13 @@ class SimCore final : public StreamOrder,
   EventModel::Demand demand(const OpInfo& op) const;
   WaitTag blame(OpRecord::Unit unit) noexcept;
   void catch_up() noexcept;
+  absl::Status run_op(Mover::Work& work);
   absl::Status run_body(Mover::Work& work);
   void run_callback(Point here, double time);
   void begin_op(Source stream);
   void end_op(const EventModel::Span& span);
+  void tell(const OpRecord& record) noexcept;
+  void fail_orphan(const absl::Status& status) noexcept;
   void wait_for(Point point);
   void break_deadlock(Point point);
   [[noreturn]] void fail_with(const absl::Status& status);
@@ -116,8 +121,10 @@ class SimCore final : public StreamOrder,
 
   const Profile profile_;
   const Order::Kind order_;
-  const bool moves_;  // Not dry.
-  const bool wall_;   // Free.
+  const std::function<absl::Status(const char* op)> fault_;
+  const bool moves_;    // Not dry.
+  const bool wall_;     // Free.
+  const bool follows_;  // With the mover: what moves, or may fail.
   const bool guard_;
   const std::chrono::steady_clock::time_point began_;
 

@@ -46,23 +46,40 @@ void SimCore::end_op(const EventModel::Span& span) {
   record.site = span.blame.site;
   record.live_activation_bytes = op.live_activation_bytes;
   record.live_sent_bytes = op.live_sent_bytes;
-  observer_->on_op(record);
+  tell(record);
+}
+
+// An observer's failure is nobody's work: it is the device's to report.
+void SimCore::tell(const OpRecord& record) noexcept {
+  try {
+    observer_->on_op(record);
+  } catch (const std::exception& error) {
+    fail_orphan(absl::InternalError(
+        absl::StrCat("the observer of op '", record.name, "' failed: ", error.what())));
+  } catch (...) {
+    fail_orphan(
+        absl::InternalError(absl::StrCat("the observer of op '", record.name, "' failed")));
+  }
+}
+
+void SimCore::fail_orphan(const absl::Status& status) noexcept {
+  if (orphan_.ok()) orphan_ = status;
 }
 
 void SimCore::on_start(const EventModel::Span& span) {
   const bool waits_for_its_end = span.unit == Unit::kD2H || span.unit == Unit::kH2D;
   if (!span.probe) begin_op(span.point.source);
-  if (moves_ && order_ == Order::Kind::kTime && !waits_for_its_end)
+  if (follows_ && order_ == Order::Kind::kTime && !waits_for_its_end)
     mover_.force(span.point);
 }
 
 void SimCore::on_end(const EventModel::Span& span) {
-  if (moves_ && order_ == Order::Kind::kTime) mover_.force(span.point);
+  if (follows_ && order_ == Order::Kind::kTime) mover_.force(span.point);
   if (!span.probe) end_op(span);
 }
 
 void SimCore::on_call_back(Point point, double time) {
-  if (moves_) mover_.force(point);
+  if (follows_) mover_.force(point);
   run_callback(point, time);
 }
 
@@ -86,6 +103,10 @@ void SimCore::run_callback(Point here, double time) {
     mover_.fail(here.source, here.ticket,
                 absl::InternalError(absl::StrCat("a callback on stream '", slot.name,
                                                  "' failed: ", error.what())));
+  } catch (...) {
+    mover_.fail(
+        here.source, here.ticket,
+        absl::InternalError(absl::StrCat("a callback on stream '", slot.name, "' failed")));
   }
 }
 
@@ -104,7 +125,7 @@ absl::Status SimCore::run(Point here, Mover::Work& work, bool skip) {
     span.start = now();
   }
   absl::Status status;
-  if (!skip && moves_) status = run_body(work);
+  if (!skip) status = run_op(work);
   if (observed) {
     span.end = now();
     end_op(span);
@@ -113,6 +134,13 @@ absl::Status SimCore::run(Point here, Mover::Work& work, bool skip) {
   return {status.code(),
           absl::StrCat("op '", work.name, "' on stream '", slots_[here.source].name,
                        "' failed: ", status.message())};
+}
+
+absl::Status SimCore::run_op(Mover::Work& work) {
+  if (fault_ != nullptr && work.kind != Mover::Kind::kProbe) {
+    if (absl::Status status = fault_(work.name); !status.ok()) return status;
+  }
+  return moves_ ? run_body(work) : absl::Status();
 }
 
 absl::Status SimCore::run_body(Mover::Work& work) {
@@ -137,6 +165,8 @@ absl::Status SimCore::run_body(Mover::Work& work) {
     return {error.code(), error.what()};
   } catch (const std::exception& error) {
     return absl::InternalError(error.what());
+  } catch (...) {
+    return absl::InternalError("it threw something unknown");
   }
 }
 
@@ -150,7 +180,7 @@ bool SimCore::reached(Point point) noexcept {
   } else {
     catch_up();
     if (!model_.reached(point)) return false;
-    if (moves_) mover_.force(point);
+    if (follows_) mover_.force(point);
   }
   orders_.learn(point);
   return true;
@@ -173,13 +203,13 @@ void SimCore::wait_for(Point point) {
       const absl::Status status =
           absl::FailedPreconditionError("a callback waits for work that has not ended");
       log_error("a callback waits for work that has not ended");
-      if (orphan_.ok()) orphan_ = status;
+      fail_orphan(status);
       return;
     }
     advancing_ = true;
     while (!model_.try_advance_until(point)) break_deadlock(point);
     advancing_ = clock_ != &host_clock_;
-    if (moves_) mover_.force(point);
+    if (follows_) mover_.force(point);
     const double time = model_.time_of(point).value_or(0);
     if (time > *clock_) {
       *clock_ = time;
@@ -214,7 +244,7 @@ void SimCore::break_deadlock(Point point) {
     mover_.set(set);
     orders_.abandon(set);
     slots_[set.source].submitted = std::max(slots_[set.source].submitted, set.ticket);
-    if (orphan_.ok()) orphan_ = status;
+    fail_orphan(status);
   }
 }
 
@@ -252,8 +282,7 @@ void SimCore::synchronize() {
 void SimCore::close(Source stream) noexcept {
   const std::scoped_lock lock(mutex_);
   wait_for({stream, slots_[stream].submitted});
-  const absl::Status status = mover_.take_failure(stream);
-  if (orphan_.ok()) orphan_ = status;
+  fail_orphan(mover_.take_failure(stream));
 }
 
 double SimCore::now() const noexcept {

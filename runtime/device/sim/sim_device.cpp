@@ -22,7 +22,8 @@ class SimTimeline final : public Timeline {
   void await(std::uint64_t ticket) const noexcept override {
     core_.await({source_, ticket});
   }
-  std::uint64_t last_value() const noexcept { return core_.last_value(source_); }
+  // For another owner. The last value of those before.
+  std::uint64_t renew() noexcept { return core_.renew(source_); }
 
  private:
   SimCore& core_;
@@ -118,7 +119,7 @@ class SimDevice final : public Device {
       timeline = unused_timelines_.back();
       unused_timelines_.pop_back();
     }
-    first = timeline->last_value() + 1;
+    first = timeline->renew() + 1;
     return *timeline;
   }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -35,6 +36,10 @@ struct SimOptions {
   // While an op runs, pages that it did not declare are PROT_NONE: an op that touches one
   // raises an error that names it. For tests with small arenas.
   bool guard_undeclared = false;
+  // Asked for each op and copy (probes aside) that is about to run, by name: what is not OK
+  // is its failure, and it does not run. For trying out what a failing device does. Then a
+  // dry device goes through its ops in `order`, too.
+  std::function<absl::Status(const char* op)> fault;
 };
 
 // `kernels` is the table that its streams' ops use. Throws Error{kInvalidArgument} for a

@@ -45,7 +45,12 @@ std::optional<std::uintptr_t> SimMemory::try_allocate(std::size_t bytes, Purpose
   const std::size_t size = std::max<std::size_t>(bytes, 1);
   const std::size_t whole = rounded(size + DeviceArena::kGranularityBytes - 1);
   lent_.emplace(grant->address, Lent{size, ledger_.add(whole, purpose)});
-  stream.wait(grant->wait_for, {StallCause::kD2HBacklog, "memory.allocate"});
+  try {
+    stream.wait(grant->wait_for, {StallCause::kD2HBacklog, "memory.allocate"});
+  } catch (...) {
+    SimMemory::free(grant->address, grant->wait_for);
+    throw;
+  }
   return grant->address;
 }
 
