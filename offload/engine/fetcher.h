@@ -12,6 +12,7 @@
 
 #include "offload/engine/block.h"
 #include "runtime/device/device.h"
+#include "runtime/device/owned.h"
 
 namespace ebb::offload {
 
@@ -19,10 +20,6 @@ namespace ebb::offload {
 class Fetcher {
  public:
   explicit Fetcher(device::Device& device);
-  ~Fetcher();
-
-  Fetcher(const Fetcher&) = delete;
-  Fetcher& operator=(const Fetcher&) = delete;
 
   // Queues the copy of `block` to new device memory, taken when compute gets to `point`.
   // False if there is no memory for it.
@@ -44,9 +41,8 @@ class Fetcher {
             transfer::Priority priority);
 
   device::Device& device_;
-  device::Stream& gate_;
-  std::uint64_t next_value_ = 0;
-  device::Timeline& opened_;
+  device::OwnedStream gate_;
+  device::OwnedTimeline opened_;
   Event bulk_opened_;  // Where the gate was when it last let a prefetch through.
 };
 
