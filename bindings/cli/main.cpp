@@ -11,10 +11,10 @@
 #include "absl/strings/str_join.h"
 
 #include "allocator/error.h"
-#include "bindings/cli/doctor_command.h"
+#include "bindings/cli/doctor/doctor_command.h"
 #include "bindings/cli/environment.h"
 #include "bindings/cli/exit_code.h"
-#include "bindings/cli/train_command.h"
+#include "bindings/cli/train/train_command.h"
 #include "bindings/config/run_config.h"
 #include "bindings/config/settings.h"
 

@@ -1,4 +1,4 @@
-#include "bindings/cli/dry_run.h"
+#include "bindings/cli/train/dry_run.h"
 
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
-#include "bindings/cli/learned.h"
+#include "bindings/cli/train/learned.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bindings/cli/run.h"
+#include "bindings/cli/train/run.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "tests/support/tiny_request.h"
 

@@ -1,4 +1,4 @@
-#include "bindings/cli/machine.h"
+#include "bindings/cli/doctor/machine.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "bindings/cli/preflight.h"
+#include "bindings/cli/train/preflight.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "bindings/cli/run_report.h"
+#include "bindings/cli/train/run_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "bindings/cli/run.h"
+#include "bindings/cli/train/run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

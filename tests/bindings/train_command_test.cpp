@@ -1,4 +1,4 @@
-#include "bindings/cli/train_command.h"
+#include "bindings/cli/train/train_command.h"
 
 #include <cstdlib>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "bindings/cli/budget_search.h"
+#include "bindings/cli/train/budget_search.h"
 
 #include <array>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "bindings/cli/preflight.h"
+#include "bindings/cli/train/preflight.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "bindings/cli/budget_search.h"
+#include "bindings/cli/train/budget_search.h"
 #include "bindings/config/sizes.h"
 
 namespace ebb::cli {

@@ -1,4 +1,4 @@
-#include "bindings/cli/train_command.h"
+#include "bindings/cli/train/train_command.h"
 
 #include <unistd.h>
 
@@ -17,11 +17,11 @@
 #include "bindings/cli/environment.h"
 #include "bindings/cli/exit_code.h"
 #include "bindings/cli/interrupt.h"
-#include "bindings/cli/learned.h"
-#include "bindings/cli/preflight.h"
+#include "bindings/cli/train/learned.h"
+#include "bindings/cli/train/preflight.h"
 #include "bindings/cli/progress.h"
-#include "bindings/cli/run.h"
-#include "bindings/cli/run_report.h"
+#include "bindings/cli/train/run.h"
+#include "bindings/cli/train/run_report.h"
 #include "bindings/config/run_config.h"
 #include "bindings/config/sizes.h"
 #include "kernels/cpu/cpu_kernels.h"

@@ -1,4 +1,4 @@
-#include "bindings/cli/run_report.h"
+#include "bindings/cli/train/run_report.h"
 
 #include "absl/strings/str_cat.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "bindings/cli/environment.h"
-#include "bindings/cli/preflight.h"
-#include "bindings/cli/run.h"
+#include "bindings/cli/train/preflight.h"
+#include "bindings/cli/train/run.h"
 #include "bindings/config/run_config.h"
 #include "offload/report/report.h"
 #include "runtime/train/trainer.h"

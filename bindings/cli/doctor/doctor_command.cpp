@@ -1,4 +1,4 @@
-#include "bindings/cli/doctor_command.h"
+#include "bindings/cli/doctor/doctor_command.h"
 
 #include <string>
 #include <vector>

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 
-#include "bindings/cli/dry_run.h"
+#include "bindings/cli/train/dry_run.h"
 #include "bindings/cli/interrupt.h"
 #include "bindings/config/run_config.h"
 

@@ -1,4 +1,4 @@
-#include "bindings/cli/learned.h"
+#include "bindings/cli/train/learned.h"
 
 #include <algorithm>
 #include <cstddef>

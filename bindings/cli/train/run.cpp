@@ -1,4 +1,4 @@
-#include "bindings/cli/run.h"
+#include "bindings/cli/train/run.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,9 +1,9 @@
-#include "bindings/cli/dry_run.h"
+#include "bindings/cli/train/dry_run.h"
 
 #include <vector>
 
 #include "allocator/error.h"
-#include "bindings/cli/run.h"
+#include "bindings/cli/train/run.h"
 
 namespace ebb::cli {
 namespace {

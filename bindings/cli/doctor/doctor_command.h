@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "bindings/cli/machine.h"
+#include "bindings/cli/doctor/machine.h"
 
 namespace ebb::cli {
 
