@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
+
 #include "allocator/pinned_pool.h"
 #include "offload/engine/engine.h"
 #include "offload/store/host/host_store.h"
@@ -21,6 +23,7 @@
 #include "runtime/device/sim/sim_device.h"
 #include "runtime/tensor/launch.h"
 #include "tests/support/drop_waits.h"
+#include "tests/support/faulty_device.h"
 
 namespace ebb::test {
 
@@ -32,6 +35,8 @@ struct WorldOptions {
   bool dry = false;
   bool check = true;
   bool throw_on_violation = true;
+  bool faults = false;               // Ops and copies may be made to fail when they run.
+  const Kernels* kernels = nullptr;  // None: for plain closures only.
   std::size_t limit_bytes = 64 * kMiB;
   std::size_t pool_bytes = 64 * kMiB;
   double d2h_bytes_per_second = 1e9;
@@ -63,7 +68,8 @@ class World {
   explicit World(const WorldOptions& options = {})
       : options_(options),
         base(make_base(options)),
-        device(*base),
+        faulty(*base, faults),
+        device(faulty),
         pool(base->host_memory(), options.pool_bytes),
         link(std::make_unique<transfer::Link>(device)),
         store(std::make_unique<offload::HostStore>(*link, pool)),
@@ -114,7 +120,12 @@ class World {
 
  private:
   std::unique_ptr<device::Device> make_base(const WorldOptions& options) {
-    auto sim = device::make_sim_device(sim_options(options), kernels_);
+    device::SimOptions with_faults = sim_options(options);
+    if (options.faults) {
+      with_faults.fault = [this](const char* op) { return faults.run(op); };
+    }
+    auto sim = device::make_sim_device(
+        with_faults, options.kernels == nullptr ? no_kernels_ : *options.kernels);
     if (!options.check) return sim;
     auto checked = device::make_check_device(
         std::move(sim),
@@ -133,12 +144,14 @@ class World {
     return info;
   }
 
-  const Kernels kernels_{};
+  const Kernels no_kernels_{};
   const WorldOptions options_;
 
  public:
   device::CheckDevice* checker = nullptr;  // Null without `check`.
+  Faults faults;
   std::unique_ptr<device::Device> base;
+  FaultyDevice faulty;
   device::DropWaits device;
   PinnedPool pool;
   std::unique_ptr<transfer::Link> link;
@@ -190,6 +203,7 @@ inline void backward(World& world, std::vector<Saved>& graph, const Chain& chain
     if (saved->packed) order.push_back(saved->packed.get());
   }
   world.engine->begin_backward(order);
+  const auto end = absl::MakeCleanup([&] { world.engine->end_backward(); });
   for (auto saved = graph.rbegin(); saved != graph.rend(); ++saved) {
     const Tensor tensor = saved->packed ? saved->packed->unpack() : saved->kept;
     if (!retain) {
@@ -199,7 +213,6 @@ inline void backward(World& world, std::vector<Saved>& graph, const Chain& chain
     world.check(tensor, saved->seed, chain.backward_seconds);
     if (retain && saved->packed) saved->packed->used();
   }
-  world.engine->end_backward();
 }
 
 inline void step(World& world, const Chain& chain, std::uint64_t seed = 1) {

@@ -11,6 +11,7 @@
 #include "runtime/device/check/check_device.h"
 #include "runtime/device/sim/profile.h"
 #include "runtime/device/sim/sim_device.h"
+#include "tests/support/sim_orders.h"
 
 namespace ebb::test {
 
@@ -42,22 +43,6 @@ inline std::unique_ptr<device::CheckDevice> dry_sim() {
   return checked(options);
 }
 
-inline std::vector<device::Order> all_orders() {
-  using Kind = device::Order::Kind;
-  return {{Kind::kEager, 0}, {Kind::kTime, 0}, {Kind::kFuzz, 1},
-          {Kind::kFuzz, 2},  {Kind::kFuzz, 3}, {Kind::kFuzz, 4}};
-}
-
-inline std::string describe(const device::Order& order) {
-  switch (order.kind) {
-    case device::Order::Kind::kEager:
-      return "eager";
-    case device::Order::Kind::kTime:
-      return "time";
-    case device::Order::Kind::kFuzz:
-      break;
-  }
-  return "fuzz:" + std::to_string(order.seed);
-}
+inline std::string describe(const device::Order& order) { return order_name(order); }
 
 }  // namespace ebb::test
