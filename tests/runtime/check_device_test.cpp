@@ -1,6 +1,8 @@
 #include "runtime/device/check/check_device.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -116,7 +118,7 @@ TEST_P(PlantedRace, FreedWhileTheCopyStillReads) {
         out_->record().wait();
         compute().record().wait();
       },
-      "'offload' on stream 'd2h' reads", "'memory.allocate' on stream 'compute' writes");
+      "'offload' on stream 'd2h' reads", "'next' on stream 'compute' writes");
   device_->memory().free(rest, {});
 }
 
@@ -337,17 +339,45 @@ TEST(CheckDevice, ThrowsAtTheSubmissionThatConflicts) {
   EXPECT_EQ(device->order().accesses, 2U);
 }
 
-TEST(CheckDevice, PoisonsMemoryThatIsLentAgain) {
+TEST(CheckDevice, PoisonsMemoryThatIsLentAgainBeforeItsFirstUse) {
   const auto device = make_check_device(test::make_device({"time", {}}));
   Stream& stream = device->current_stream();
   const auto a = device->memory().allocate(kBytes, Purpose::kActivations, stream);
+  auto* values = reinterpret_cast<float*>(a);
+  constexpr std::ptrdiff_t kCount = kBytes / sizeof(float);
+  const auto run = [&](std::size_t begin, std::size_t count, Body body) {
+    const Access access{a + begin, count, Mode::kReadWrite};
+    stream.launch(op("use", 1, {&access, 1}), std::move(body));
+  };
+  run(0, kBytes, [&](void*) { std::fill_n(values, kCount, 1.0F); });
   device->memory().free(a, Fence(stream.record()));
-  const auto b = device->memory().allocate(kBytes, Purpose::kActivations, stream);
-  ASSERT_EQ(a, b);
+  ASSERT_EQ(device->memory().allocate(kBytes, Purpose::kActivations, stream), a);
+  std::ptrdiff_t poisoned = 0;
+  const auto count = [&](void*) {
+    poisoned = std::count_if(values, values + kCount,
+                             [](float value) { return std::isnan(value); });
+  };
+  // What an op declares, from the odd byte on, is not there for it; the rest still is.
+  run(4 * 10 + 1, 4 * 20, count);
   stream.synchronize();
-  float value = 0;
-  std::memcpy(&value, reinterpret_cast<const void*>(b), sizeof value);
-  EXPECT_NE(value, value) << "not a NaN";
+  EXPECT_EQ(poisoned, 20);  // The last value has but its lowest byte from us.
+  run(0, kBytes, count);
+  stream.synchronize();
+  EXPECT_EQ(poisoned, kCount);
+  run(0, kBytes, [&](void*) { std::fill_n(values, kCount, 2.0F); });
+  run(0, kBytes, count);  // It has been touched.
+  stream.synchronize();
+  EXPECT_EQ(poisoned, 0);
+}
+
+TEST(CheckDevice, PoisoningTakesNoPlaceInAStreamsOrder) {
+  const auto device = make_check_device(test::make_device({"time", {}}));
+  Stream& stream = device->current_stream();
+  const auto a = device->memory().allocate(kBytes, Purpose::kActivations, stream);
+  device->memory().free(a, {});
+  const Event before = stream.record();
+  ASSERT_EQ(device->memory().allocate(kBytes, Purpose::kActivations, stream), a);
+  EXPECT_EQ(stream.record(), before);
 }
 
 TEST(CheckDevice, ChangesNeitherTheClockNorTheMemoryFigures) {

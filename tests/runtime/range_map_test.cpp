@@ -1,5 +1,6 @@
 #include "runtime/device/check/range_map.h"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,23 @@ using ::testing::IsEmpty;
 std::vector<std::string> take(RangeMap<std::string>& map, std::uintptr_t begin,
                               std::uintptr_t end) {
   std::vector<std::string> values;
-  map.take(begin, end, [&](const std::string& value) { values.push_back(value); });
+  map.take(begin, end, [&](std::uintptr_t, std::uintptr_t, const std::string& value) {
+    values.push_back(value);
+  });
   return values;
+}
+
+TEST(RangeMapTest, SaysWhichPartOfTheRangeHadTheValue) {
+  RangeMap<int> map;
+  map.set(10, 20, 1);
+  map.set(30, 40, 2);
+  std::vector<std::array<std::uintptr_t, 2>> parts;
+  map.take(15, 35, [&](std::uintptr_t from, std::uintptr_t to, int) {
+    parts.push_back({from, to});
+  });
+  EXPECT_THAT(parts, ElementsAre(std::array<std::uintptr_t, 2>{15, 20},
+                                 std::array<std::uintptr_t, 2>{30, 35}));
+  EXPECT_FALSE(map.empty());
 }
 
 TEST(RangeMapTest, HandsOutEachValueThatIsSomewhereInTheRange) {

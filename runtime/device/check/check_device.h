@@ -31,8 +31,9 @@ class CheckDevice : public Device {
 struct CheckOptions {
   bool throw_on_violation =
       true;  // At the submission that conflicts: Error{kInternal}. Else it only counts.
-  bool poison_freed =
-      true;  // Freed device memory is overwritten, in stream order (not on a dry device).
+  // Device memory that is lent again is overwritten before its first use, in stream order
+  // (not on a dry device). Nothing else is changed by it.
+  bool poison_freed = true;
 };
 
 std::unique_ptr<CheckDevice> make_check_device(std::unique_ptr<Device> device,

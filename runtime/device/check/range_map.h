@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <utility>
@@ -16,11 +17,13 @@ class RangeMap {
  public:
   // The range has `value` from now on, and nothing else.
   void set(std::uintptr_t begin, std::uintptr_t end, T value) {
-    take(begin, end, [](const T&) {});
+    take(begin, end, [](std::uintptr_t, std::uintptr_t, const T&) {});
     ranges_.emplace(begin, Entry{end, std::move(value)});
   }
 
-  // Clears the range; calls visit(value) for each value that was somewhere in it.
+  bool empty() const noexcept { return ranges_.empty(); }
+
+  // Clears the range; calls visit(from, to, value) for each part of it that had a value.
   template <typename Visit>
   void take(std::uintptr_t begin, std::uintptr_t end, Visit visit) {
     auto it = ranges_.upper_bound(begin);
@@ -29,7 +32,7 @@ class RangeMap {
       const std::uintptr_t from = it->first;
       const Entry entry = std::move(it->second);
       ranges_.erase(it);
-      visit(entry.value);
+      visit(std::max(from, begin), std::min(entry.end, end), entry.value);
       if (from < begin) ranges_.emplace(from, Entry{begin, entry.value});
       if (end < entry.end) ranges_.emplace(end, Entry{entry.end, entry.value});
       it = ranges_.lower_bound(begin);
