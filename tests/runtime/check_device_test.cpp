@@ -370,6 +370,31 @@ TEST(CheckDevice, PoisonsMemoryThatIsLentAgainBeforeItsFirstUse) {
   EXPECT_EQ(poisoned, 0);
 }
 
+TEST(CheckDevice, PoisonsNothingThatAnAnnouncedCopyBringsBeforeTheOp) {
+  const auto device = make_check_device(test::make_device({"time", {}}));
+  Stream& compute = device->current_stream();
+  Stream& in = device->create_stream("in");
+  std::uint64_t first = 0;
+  Timeline& timeline = device->acquire_timeline(first);
+  std::byte* host = device->host_memory().pin(kBytes);
+  std::fill_n(host, kBytes, std::byte{7});
+  const auto a = device->memory().allocate(kBytes, Purpose::kActivations, in);
+  device->memory().free(a, {});
+  ASSERT_EQ(device->memory().allocate(kBytes, Purpose::kActivations, in), a);
+  const Hold hold = device->memory().hold(a);
+  compute.wait(timeline.at(first), kTag);
+  const Access access{a, kBytes, Mode::kRead};
+  std::byte seen{};
+  compute.launch(op("use", 1, {&access, 1}),
+                 [&](void*) { seen = *reinterpret_cast<const std::byte*>(a); });
+  in.copy({"late", Direction::kHostToDevice, a, host, kBytes, hold});
+  in.signal(timeline, first);
+  device->memory().release(hold);
+  device->synchronize();
+  EXPECT_EQ(seen, std::byte{7});
+  device->host_memory().unpin(host, kBytes);
+}
+
 TEST(CheckDevice, PoisoningTakesNoPlaceInAStreamsOrder) {
   const auto device = make_check_device(test::make_device({"time", {}}));
   Stream& stream = device->current_stream();

@@ -51,7 +51,10 @@ class CheckMemory final : public DeviceMemory {
   }
   Hold hold(std::uintptr_t address) override {
     const Hold hold = inner_.hold(address);
-    if (hold != 0) shared_.checker.hold(address, hold);
+    if (hold == 0) return hold;
+    // The copies may be submitted after ops that come after them.
+    const AccessMap::Range block = shared_.checker.hold(address, hold);
+    shared_.fresh.drop(block.begin, block.end);
     return hold;
   }
   void release(Hold hold) noexcept override {

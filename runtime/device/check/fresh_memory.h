@@ -2,8 +2,8 @@
 //
 // What is still in it is nobody's to read: the first op that declares some of it finds it
 // overwritten. It is done as part of that op, so that it takes no place in the order of a
-// stream, and what the arena hands out is the same with it and without. (A copy into it
-// overwrites it anyway.)
+// stream, and what the arena hands out is the same with it and without. (Copies into it
+// overwrite it anyway: submitted, or announced by a hold, they count as its first use.)
 
 #pragma once
 

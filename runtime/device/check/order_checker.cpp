@@ -184,12 +184,13 @@ std::size_t OrderChecker::free(std::uintptr_t address) {
   return bytes;
 }
 
-void OrderChecker::hold(std::uintptr_t address, Hold hold) {
+AccessMap::Range OrderChecker::hold(std::uintptr_t address, Hold hold) {
   const absl::MutexLock lock(&mutex_);
   auto it = lent_.upper_bound(address);
-  if (it == lent_.begin()) return;
+  if (it == lent_.begin()) return {};
   --it;
   held_[hold] = {it->first, it->second, known()};
+  return {it->first, it->second};
 }
 
 void OrderChecker::release(Hold hold) {

@@ -59,8 +59,9 @@ class OrderChecker final : private Mover::Runner {
   bool lend(std::uintptr_t address, std::size_t bytes);
   std::size_t free(std::uintptr_t address);
   // Copies of the block around `address` come later, named `hold`, from whomever: they come
-  // after what the calling thread knows now, which hands them over. No more of them come.
-  void hold(std::uintptr_t address, Hold hold);
+  // after what the calling thread knows now, which hands them over. hold() says which block
+  // it is (empty: none). release(): no more of them come.
+  AccessMap::Range hold(std::uintptr_t address, Hold hold);
   void release(Hold hold);
 
   std::vector<std::string> violations() const;
