@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/dtype.h"
 #include "kernels/philox.h"
 #include "runtime/autograd/saved_tensor_hooks.h"
 #include "runtime/device/stream.h"
@@ -65,7 +66,7 @@ class NoGrad {
 bool grad_enabled() noexcept;
 
 // What ops save goes through `hooks` (the innermost scope's) while the scope lasts. Null:
-// nobody. Inside of a checkpointed segment a scope changes nothing: there, nothing is kept.
+// nobody. Inside of a checkpointed segment a scope changes nothing.
 class HooksScope {
  public:
   explicit HooksScope(SavedTensorHooks* hooks);
@@ -89,6 +90,20 @@ class TrainingScope {
   bool before_;
 };
 bool training() noexcept;
+
+// The dtype that a job's own ops and layers are to compute in; none: that of what they are
+// given. Our ops always compute in the dtype of their operands, and cast nothing.
+class AutocastScope {
+ public:
+  explicit AutocastScope(std::optional<DType> dtype);
+  ~AutocastScope();
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  std::optional<DType> before_;
+};
+std::optional<DType> autocast() noexcept;
 
 // The layer that ops belong to, for reports and plans.
 class StageScope {
@@ -149,11 +164,29 @@ std::vector<Tensor> apply(std::shared_ptr<Function> function,
 // --- checkpointing (non-reentrant) ---
 
 using Segment = std::function<std::vector<Tensor>(std::span<const Tensor> inputs)>;
-// Runs `segment` and drops what it saves; backward runs it again, from the inputs, up to
-// the last tensor that it needs. The inputs are saved through the hooks, as
-// SaveSite::Kind::kCheckpointInput. Undefined and integer inputs are allowed; segments
-// nest.
-std::vector<Tensor> checkpoint(Segment segment, std::span<const Tensor> inputs);
+
+enum class Recompute : std::uint8_t {
+  // Nothing that the segment saves is kept, but its inputs: they are saved through the
+  // hooks, as SaveSite::Kind::kCheckpointInput.
+  kAlways,
+  // What it saves goes to the hooks as if it were no segment, but they may answer
+  // PackResult::remade(). Then, and only then, the inputs are saved as well. Costs nothing
+  // where nothing is left to a recompute.
+  kAsNeeded,
+};
+
+// Runs `segment`, and lets backward run it again, from the inputs, up to the last tensor
+// that it needs and that was not saved. Undefined and integer inputs are allowed; segments
+// nest. Runs again under the modes of the first run: random numbers, training, autocast,
+// stage; what else a segment's result depends on, it must keep as it was. A segment that
+// keeps count of its runs asks recomputing(). What a segment records cannot have its
+// backward inside of the segment.
+std::vector<Tensor> checkpoint(Segment segment, std::span<const Tensor> inputs,
+                               Recompute recompute = Recompute::kAlways);
+// Whether the calling thread is in a segment that runs again. An op that changes something
+// beside its outputs in forward (running statistics, a counter, a cache) leaves it as it is
+// when this says so: once is enough.
+bool recomputing() noexcept;
 // Compares a checksum of every n-th recomputed output by value; 0: none. Of the calling
 // thread.
 void set_verify_recompute(int every) noexcept;

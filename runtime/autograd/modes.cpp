@@ -23,6 +23,12 @@ TrainingScope::TrainingScope(bool on) : before_(modes().training) { modes().trai
 TrainingScope::~TrainingScope() { modes().training = before_; }
 bool training() noexcept { return modes().training; }
 
+AutocastScope::AutocastScope(std::optional<DType> dtype) : before_(modes().autocast) {
+  modes().autocast = dtype;
+}
+AutocastScope::~AutocastScope() { modes().autocast = before_; }
+std::optional<DType> autocast() noexcept { return modes().autocast; }
+
 StageScope::StageScope(std::int32_t stage) : before_(modes().stage) {
   modes().stage = stage;
 }
@@ -44,6 +50,8 @@ RandomKey next_random() noexcept {
   ++modes().random.op;
   return key;
 }
+
+bool recomputing() noexcept { return modes().recomputing; }
 
 void set_verify_recompute(int every) noexcept {
   modes().verify_recompute = every;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/dtype.h"
 #include "kernels/philox.h"
 #include "runtime/autograd/saved_tensor_hooks.h"
 #include "runtime/device/stream.h"
@@ -14,8 +15,10 @@ namespace ebb::autograd {
 struct Modes {
   bool grad_enabled = true;
   bool training = true;
-  // The hooks are a checkpoint's, which does away with what is saved.
+  std::optional<DType> autocast;
+  // The hooks are a checkpointed segment's, and stay so while it runs.
   bool in_segment = false;
+  bool recomputing = false;  // The segment runs again.
   SavedTensorHooks* hooks = nullptr;
   std::int32_t stage = -1;
   std::optional<device::Phase> phase;

@@ -23,14 +23,12 @@ SavedTensor::SavedTensor(const Tensor& tensor, const SaveSite& site) : op_(site.
     EBB_CHECK(!result.recompute, kFailedPrecondition, "hooks left a tensor that ", site.op,
               " saves to a recompute, but no segment makes it again");
     packed_ = std::move(result.packed);
-  }
-  if (packed_) {
-    hooks_ = hooks;
+    hooks_ = result.by != nullptr ? result.by : hooks;
+    remade_ = dynamic_cast<RemadeTensor*>(packed_.get());
     // What is made again is checked against the version that it is made with.
-    if (modes().in_segment) return;
-  } else {
-    kept_ = std::move(alias);
+    if (remade_ != nullptr) return;
   }
+  if (!packed_) kept_ = std::move(alias);
   version_ = tensor.storage()->version();
   saved_version_ = version_->value.load(std::memory_order_relaxed);
 }
@@ -43,12 +41,9 @@ Tensor SavedTensor::use(bool keep) {
               ", and was saved at version ", saved_version_,
               "; save a copy, or write after backward");
   }
-  if (packed_) {
-    Tensor tensor = packed_->unpack();
-    if (!keep) release();
-    return tensor;
-  }
-  return keep ? kept_ : std::exchange(kept_, {});
+  Tensor tensor = packed_ ? packed_->unpack() : kept_;
+  if (!keep) release();
+  return tensor;
 }
 
 void SavedTensor::used() noexcept {
@@ -57,14 +52,15 @@ void SavedTensor::used() noexcept {
 
 void SavedTensor::release() noexcept {
   kept_ = {};
+  remade_ = nullptr;
   packed_.reset();
   version_.reset();
 }
 
 void SavedTensor::add_to(UseOrder& order) const {
   if (!packed_) return;
-  if (auto* remade = dynamic_cast<RemadeTensor*>(packed_.get())) {
-    remade->add_to(order);
+  if (remade_ != nullptr) {
+    remade_->add_to(order);
   } else {
     order.add(hooks_, packed_.get());
   }

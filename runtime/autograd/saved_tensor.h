@@ -50,6 +50,7 @@ class SavedTensor {
   const char* op_ = "";
   Tensor kept_;
   std::unique_ptr<PackedTensor> packed_;
+  RemadeTensor* remade_ = nullptr;     // packed_, if it is one.
   SavedTensorHooks* hooks_ = nullptr;  // Of packed_.
   std::shared_ptr<tensor::Version> version_;
   std::uint64_t saved_version_ = 0;

@@ -42,6 +42,8 @@ class PackedTensor {
   virtual void used() noexcept = 0;
 };
 
+class SavedTensorHooks;
+
 // What hooks answer to a save: they took the tensor over; or null: the tape keeps the
 // tensor itself; or, only where SaveSite::can_recompute: nobody saves it, it is to be made
 // again.
@@ -58,6 +60,8 @@ struct PackResult {
 
   std::unique_ptr<PackedTensor> packed;
   bool recompute = false;
+  // Who took it over, if not the one that was asked: a segment passes saves on.
+  SavedTensorHooks* by = nullptr;
 };
 
 // Pack on save, unpack on use. All calls come from the thread that runs the graph.
@@ -70,7 +74,8 @@ class SavedTensorHooks {
   // undefined tensors, or what a recompute saves.
   virtual PackResult pack(const Tensor& tensor, const SaveSite& site) = 0;
 
-  // `tensor` is not saved: a checkpointed segment makes it again. For those who count.
+  // `tensor` is not saved: a checkpointed segment makes it again, and nobody was asked. For
+  // those who count.
   virtual void left_to_recompute(const Tensor& /*tensor*/, const SaveSite& /*site*/) {}
 
   // Backward of a graph begins, and will ask for these, in this order (as far as the tape

@@ -3,10 +3,14 @@
 
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -21,6 +25,7 @@ class HostHooks final : public autograd::SavedTensorHooks {
  public:
   struct Log {
     std::vector<std::string> packed;    // "op" or "op (input)".
+    std::vector<std::string> remade;    // Left to a recompute.
     std::vector<std::size_t> unpacked;  // Numbers of packed.
     std::vector<std::size_t> order;     // As begin_backward() said.
     std::size_t live = 0;
@@ -28,8 +33,26 @@ class HostHooks final : public autograd::SavedTensorHooks {
     int ended = 0;
   };
 
+  enum class Answer { kTake, kKeep, kRemake };
+  using Answers = std::function<Answer(const autograd::SaveSite&)>;
+
   // With `keep`, hands everything back for the tape to keep.
-  explicit HostHooks(bool keep = false) : keep_(keep) {}
+  HostHooks() : HostHooks(false) {}
+  explicit HostHooks(std::same_as<bool> auto keep)
+      : answers_([keep](const auto&) { return keep ? Answer::kKeep : Answer::kTake; }) {}
+  explicit HostHooks(Answers answers) : answers_(std::move(answers)) {}
+
+  // Answers by chance; where it may, it leaves two thirds to a recompute.
+  static Answers random(std::uint64_t seed) {
+    return [random = std::mt19937_64(seed)](const autograd::SaveSite& site) mutable {
+      const auto drawn = random() % 6;
+      if (site.can_recompute && drawn < 4) return Answer::kRemake;
+      return drawn % 2 == 0 ? Answer::kTake : Answer::kKeep;
+    };
+  }
+  static Answer remake(const autograd::SaveSite& site) {
+    return site.can_recompute ? Answer::kRemake : Answer::kTake;
+  }
 
   const Log& log() const { return *log_; }
   void clear_log() {
@@ -40,9 +63,15 @@ class HostHooks final : public autograd::SavedTensorHooks {
   autograd::PackResult pack(const Tensor& tensor, const autograd::SaveSite& site) override {
     EXPECT_TRUE(tensor.defined());
     EXPECT_EQ(tensor.storage()->purpose(), Purpose::kActivations);
-    if (keep_) return nullptr;
+    const Answer answer = answers_(site);
+    if (answer == Answer::kKeep) return nullptr;
     const bool input = site.kind == autograd::SaveSite::Kind::kCheckpointInput;
-    log_->packed.push_back(std::string(site.op) + (input ? " (input)" : ""));
+    const std::string what = std::string(site.op) + (input ? " (input)" : "");
+    if (answer == Answer::kRemake) {
+      log_->remade.push_back(what);
+      return autograd::PackResult::remade();
+    }
+    log_->packed.push_back(what);
     return std::make_unique<Packed>(log_, tensor, log_->packed.size() - 1);
   }
 
@@ -97,7 +126,7 @@ class HostHooks final : public autograd::SavedTensorHooks {
     std::vector<std::byte> bytes_;
   };
 
-  const bool keep_;
+  Answers answers_;
   std::shared_ptr<Log> log_ = std::make_shared<Log>();
 };
 
