@@ -2,26 +2,31 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
-#include <sstream>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
+#include "allocator/bytes_text.h"
 #include "allocator/error.h"
+#include "allocator/read_file.h"
 
 namespace ebb {
 namespace {
 
 using Path = std::filesystem::path;
 
+// A file that is missing says nothing.
 std::string text_of(const Path& file) {
-  std::ifstream stream(file);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  try {
+    return read_file(file.string(), kMostBytes);
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 std::optional<std::size_t> number(absl::string_view text) {
@@ -60,17 +65,21 @@ constexpr Controller kVersion2Hybrid{"sys/fs/cgroup/unified", "memory.max",
 constexpr Controller kVersion1{"sys/fs/cgroup/memory", "memory.limit_in_bytes",
                                "memory.usage_in_bytes", "total_inactive_file "};
 
-std::optional<HostLimits::Cgroup> read_group(const Path& group,
+std::optional<HostLimits::Cgroup> read_group(const Path& mount, const Path& below,
                                              const Controller& controller) {
   // Version 1 says "no limit" by a number near 2^63, version 2 by the word "max".
   constexpr std::size_t kNoLimit = std::size_t{1} << 62;
+  const Path group = mount / below;
   const Path file = group / controller.limit;
   const auto limit = number(text_of(file));
   if (!limit || *limit >= kNoLimit) return std::nullopt;
   const std::size_t used = number(text_of(group / controller.usage)).value_or(0);
   const std::size_t droppable =
       number_after(controller.droppable, text_of(group / "memory.stat")).value_or(0);
-  return HostLimits::Cgroup{file.string(), *limit, used - std::min(used, droppable)};
+  return HostLimits::Cgroup{.file = file.string(),
+                            .group = (Path("/") / below).lexically_normal().string(),
+                            .limit_bytes = *limit,
+                            .used_bytes = used - std::min(used, droppable)};
 }
 
 // Every group from `path` up to the mount can limit. In a container the path may name
@@ -80,7 +89,7 @@ void find_tightest(const Path& root, const Controller& controller, absl::string_
   const Path mount = root / controller.mount;
   Path below = Path(std::string(path)).relative_path().lexically_normal();
   while (true) {
-    const auto group = read_group(mount / below, controller);
+    const auto group = read_group(mount, below, controller);
     if (group && (!tightest || group->room_bytes() < tightest->room_bytes())) {
       tightest = group;
     }
@@ -109,29 +118,78 @@ std::optional<HostLimits::Cgroup> read_cgroup(const Path& root) {
   return tightest;
 }
 
+// Exact, and readable.
 std::string words(std::size_t bytes) {
-  constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
-  return absl::StrFormat("%d bytes (%.2f GiB)", bytes,
-                         static_cast<double>(bytes) / kGibibyte);
+  return absl::StrCat(bytes_text(bytes), " (", bytes, " bytes)");
 }
 
 }  // namespace
+
+std::string HostLimits::Cgroup::how_to_raise(std::size_t bytes) const {
+  constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+  const std::size_t size = (bytes + kMebibyte - 1) / kMebibyte;
+  const Path path(group);
+  std::string name = path.filename().string();
+  if (absl::StrContains(group, "kubepods")) {
+    return absl::StrCat("set resources.limits.memory of the pod to ", size, "Mi");
+  }
+  if (absl::StrContains(group, "slurm")) {
+    return absl::StrCat("ask for it: srun --mem=", size, "M");
+  }
+  if (path.parent_path().filename() == "docker" ||
+      (absl::StartsWith(name, "docker-") && absl::EndsWith(name, ".scope"))) {
+    constexpr std::size_t kIdDigits = 12;
+    const absl::string_view id = absl::StripPrefix(name, "docker-");
+    return absl::StrCat("docker update --memory ", size, "m --memory-swap ", size, "m ",
+                        id.substr(0, kIdDigits));
+  }
+  for (const char* kind : {".service", ".scope", ".slice"}) {
+    if (!absl::EndsWith(name, kind)) continue;
+    return absl::StrCat("systemctl set-property ", name, " MemoryMax=", size, "M");
+  }
+  if (group == "/") {
+    return absl::StrCat("start the container with docker run --memory ", size,
+                        "m, or set resources.limits.memory of the pod to ", size, "Mi");
+  }
+  return absl::StrCat("echo ", size * kMebibyte, " | sudo tee ", file);
+}
 
 std::optional<std::size_t> HostLimits::room_bytes() const {
   if (!cgroup) return available_bytes;
   return std::min(cgroup->room_bytes(), available_bytes.value_or(cgroup->room_bytes()));
 }
 
+std::string HostLimits::why_no_room(std::size_t bytes) const {
+  if (cgroup && bytes > cgroup->room_bytes()) {
+    return absl::StrCat(
+        "no room for ", words(bytes), " of host memory: ", cgroup->file, " allows ",
+        words(cgroup->limit_bytes), ", of which ", words(cgroup->used_bytes),
+        " are in use; to raise it: ", cgroup->how_to_raise(cgroup->used_bytes + bytes));
+  }
+  if (available_bytes && bytes > *available_bytes) {
+    return absl::StrCat("no room for ", words(bytes),
+                        " of host memory: of this machine's RAM ", words(*available_bytes),
+                        " are available (MemAvailable in /proc/meminfo); end what else "
+                        "uses it (ps aux --sort=-rss shows what does)");
+  }
+  return {};
+}
+
+std::string HostLimits::why_not_locked(std::size_t bytes) const {
+  if (memlock_bytes && bytes > *memlock_bytes) {
+    return absl::StrCat(
+        "no more than ", words(*memlock_bytes), " may be locked, not ", words(bytes),
+        ": RLIMIT_MEMLOCK says so (ulimit -l); to raise it: ulimit -l unlimited, for good "
+        "'* - memlock unlimited' in /etc/security/limits.conf, in a container docker run "
+        "--ulimit memlock=-1");
+  }
+  return why_no_room(bytes);
+}
+
 void HostLimits::check_room(std::size_t bytes) const {
-  EBB_CHECK(
-      !cgroup || bytes <= cgroup->room_bytes(), kResourceExhausted, "no room for ",
-      words(bytes), " of host memory: ", cgroup->file, " allows ",
-      words(cgroup->limit_bytes), ", of which ", words(cgroup->used_bytes),
-      " are in use; raise the memory limit of the container, or lower the host budget");
-  EBB_CHECK(!available_bytes || bytes <= *available_bytes, kResourceExhausted,
-            "no room for ", words(bytes), " of host memory: of this machine's RAM ",
-            words(*available_bytes),
-            " are available; end what else uses it, or lower the host budget");
+  if (const std::string why = why_no_room(bytes); !why.empty()) {
+    throw Error(absl::StatusCode::kResourceExhausted, why);
+  }
 }
 
 HostLimits read_host_limits(const std::filesystem::path& root) {

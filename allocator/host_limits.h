@@ -13,13 +13,17 @@ namespace ebb {
 struct HostLimits {
   // The control group, of those that hold this process, that has the least room left.
   struct Cgroup {
-    std::string file;  // That holds the limit.
+    std::string file;   // That holds the limit.
+    std::string group;  // Its path below the controller's mount; "/" is the mount.
     std::size_t limit_bytes = 0;
     std::size_t used_bytes = 0;  // Without cached file pages that can be dropped.
 
     std::size_t room_bytes() const {
       return used_bytes < limit_bytes ? limit_bytes - used_bytes : 0;
     }
+    // The command, or the setting, that raises the limit to `bytes`, told from who made the
+    // group: Docker, Kubernetes, Slurm, systemd, or somebody by hand.
+    std::string how_to_raise(std::size_t bytes) const;
   };
 
   std::optional<std::size_t> total_bytes;      // MemTotal
@@ -30,8 +34,14 @@ struct HostLimits {
   // The least of what is available and what the control group leaves.
   std::optional<std::size_t> room_bytes() const;
 
-  // Throws Error{kResourceExhausted}, which names the limit and what to do about it, if
-  // `bytes` more do not fit.
+  // Why `bytes` more do not fit, in words: which limit, what there is, and what raises it.
+  // Empty if they fit.
+  std::string why_no_room(std::size_t bytes) const;
+  // The same for memory that is to be locked (mlock, io_uring): RLIMIT_MEMLOCK counts for
+  // that as well. Memory that a driver registers, or that is only prefaulted, needs none.
+  std::string why_not_locked(std::size_t bytes) const;
+
+  // Throws Error{kResourceExhausted} with why_no_room(), if `bytes` more do not fit.
   void check_room(std::size_t bytes) const;
 };
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include "allocator/error.h"
+#include "allocator/read_file.h"
 #include "kernels/philox.h"
-#include "runtime/io/read_file.h"
 #include "runtime/train/tokenizer.h"
 
 namespace ebb::train {
@@ -32,7 +32,7 @@ void fill(std::span<const std::int32_t> text, std::size_t begin, std::size_t seq
 
 TextData TextData::load(const std::string& path, std::int64_t seq,
                         std::int64_t vocabulary) {
-  return {path, io::read_file(path, kMostBytes), seq, vocabulary};
+  return {path, read_file(path, kMostBytes), seq, vocabulary};
 }
 
 TextData::TextData(const std::string& name, absl::string_view text, std::int64_t seq,

@@ -80,6 +80,7 @@ TEST_F(HostLimitsTest, ReadsACgroupOfVersion2) {
   const auto cgroup = read().cgroup;
   ASSERT_TRUE(cgroup);
   EXPECT_THAT(cgroup->file, EndsWith("sys/fs/cgroup/job/memory.max"));
+  EXPECT_EQ(cgroup->group, "/job");
   EXPECT_EQ(cgroup->limit_bytes, 1'000'000U);
   EXPECT_EQ(cgroup->used_bytes, 250'000U);
   EXPECT_EQ(cgroup->room_bytes(), 750'000U);
@@ -117,6 +118,7 @@ TEST_F(HostLimitsTest, ReadsTheMountOfAContainerThatDoesNotSeeItsGroup) {
   write("proc/self/cgroup", "0::/docker/0123\n");
   write("sys/fs/cgroup/memory.max", "4096\n");
   EXPECT_EQ(read().cgroup->room_bytes(), 4096U);
+  EXPECT_EQ(read().cgroup->group, "/");
 }
 
 TEST_F(HostLimitsTest, HasNoRoomInAGroupThatUsesMoreThanItsLimit) {
@@ -149,6 +151,54 @@ TEST_F(HostLimitsTest, SaysWhenItIsTheMachineThatRefuses) {
   write("sys/fs/cgroup/job/memory.max", "4000000000\n");
   EXPECT_EQ(read().room_bytes(), 1'024'000U);
   EXPECT_THAT([&] { read().check_room(1'024'001); }, refuses("this machine's RAM"));
+}
+
+TEST_F(HostLimitsTest, SaysWhatWasAskedForWhatThereIsAndTheCommandThatRaisesIt) {
+  write("proc/self/cgroup", "0::/system.slice/train.service\n");
+  write("sys/fs/cgroup/system.slice/train.service/memory.max", "1073741824\n");
+  write("sys/fs/cgroup/system.slice/train.service/memory.current", "536870912\n");
+  EXPECT_THAT(read().why_no_room(std::size_t{1} << 30),
+              AllOf(HasSubstr("1 GiB (1073741824 bytes) of host memory"),
+                    HasSubstr("train.service/memory.max allows 1 GiB"),
+                    HasSubstr("512 MiB (536870912 bytes) are in use"),
+                    EndsWith("systemctl set-property train.service MemoryMax=1536M")));
+  EXPECT_EQ(read().why_no_room(std::size_t{512} << 20), "");
+}
+
+TEST_F(HostLimitsTest, KnowsWhoMadeTheGroup) {
+  const std::size_t bytes = std::size_t{3} << 30;
+  const auto how = [&](const std::string& group) {
+    return HostLimits::Cgroup{.file = "/cg" + group + "/memory.max",
+                              .group = group,
+                              .limit_bytes = 0,
+                              .used_bytes = 0}
+        .how_to_raise(bytes);
+  };
+  const std::string id = "0123456789abcdef0123";
+  EXPECT_EQ(how("/docker/" + id),
+            "docker update --memory 3072m --memory-swap 3072m 0123456789ab");
+  EXPECT_EQ(how("/system.slice/docker-" + id + ".scope"), how("/docker/" + id));
+  EXPECT_EQ(how("/kubepods.slice/kubepods-pod1.slice/cri-containerd-1.scope"),
+            "set resources.limits.memory of the pod to 3072Mi");
+  EXPECT_EQ(how("/slurm/uid_1/job_7"), "ask for it: srun --mem=3072M");
+  EXPECT_EQ(how("/user.slice/user-1000.slice"),
+            "systemctl set-property user-1000.slice MemoryMax=3072M");
+  EXPECT_THAT(how("/"), HasSubstr("docker run --memory 3072m"));
+  EXPECT_EQ(how("/mine"), "echo 3221225472 | sudo tee /cg/mine/memory.max");
+}
+
+TEST_F(HostLimitsTest, CountsWhatMayBeLockedOnlyWhereMemoryIsLocked) {
+  write_meminfo(1'000'000);
+  write("proc/self/limits",
+        "Max locked memory         65536                unlimited            bytes     \n");
+  EXPECT_EQ(read().why_no_room(65537), "");
+  EXPECT_EQ(read().why_not_locked(65536), "");
+  EXPECT_THAT(read().why_not_locked(65537),
+              AllOf(HasSubstr("64 KiB (65536 bytes) may be locked"),
+                    HasSubstr("RLIMIT_MEMLOCK"), HasSubstr("ulimit -l unlimited")));
+  write("proc/self/limits",
+        "Max locked memory         unlimited            unlimited            bytes     \n");
+  EXPECT_THAT(read().why_not_locked(std::size_t{2} << 30), HasSubstr("MemAvailable"));
 }
 
 TEST(HostLimits, FindsTheMemoryOfThisMachine) {

@@ -99,7 +99,7 @@ TEST(Profile, SaysWhichNamesWouldWork) {
 
 TEST(Profile, NamesAFileThatIsNotThere) {
   EXPECT_THAT([] { load_profile("/nowhere/p.json"); },
-              refuses("/nowhere/p.json", "no such"));
+              refuses("/nowhere/p.json", "No such"));
 }
 
 TEST(Profile, NamesTheFileTheKeyAndTheValueThatIsWrong) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -15,6 +13,7 @@
 #include "absl/strings/str_join.h"
 
 #include "allocator/error.h"
+#include "allocator/read_file.h"
 #include "runtime/device/sim/builtin_profiles.h"
 
 namespace ebb::device {
@@ -150,20 +149,6 @@ Profile parse(const std::string& where, absl::string_view text) {
   return profile;
 }
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EBB_CHECK(file.is_open(), kInvalidArgument, path,
-            ": no such profile file, or not readable");
-  std::string text(kMaxFileBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  EBB_CHECK(!file.bad() && (file.gcount() > 0 || file.eof()), kInvalidArgument, path,
-            ": cannot be read as a file");
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  EBB_CHECK(text.size() <= kMaxFileBytes, kInvalidArgument, path,
-            ": longer than a profile can be (1 MiB)");
-  return text;
-}
-
 }  // namespace
 
 double Profile::seconds(const Work& work) const {
@@ -182,7 +167,7 @@ std::vector<std::string> profile_names() {
 
 Profile load_profile(const std::string& name_or_file) {
   if (absl::EndsWith(name_or_file, ".json")) {
-    return parse(name_or_file, read_file(name_or_file));
+    return parse(name_or_file, read_file(name_or_file, kMaxFileBytes));
   }
   for (const BuiltinProfile& profile : builtin_profiles()) {
     if (profile.name == name_or_file) return parse(name_or_file, profile.json);

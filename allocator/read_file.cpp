@@ -1,4 +1,4 @@
-#include "runtime/io/read_file.h"
+#include "allocator/read_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 
 #include "allocator/error.h"
 
-namespace ebb::io {
+namespace ebb {
 namespace {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
@@ -51,4 +51,4 @@ std::string read_file(const std::string& path, std::size_t limit_bytes) {
   }
 }
 
-}  // namespace ebb::io
+}  // namespace ebb
