@@ -41,21 +41,23 @@ device::Device& common_device(const char* op, std::span<const Tensor> reads,
   return *device;
 }
 
-Event copy(const char* name, const Tensor& tensor, device::CopyInfo::Direction direction,
-           std::byte* host) {
+// Nothing uses `host` any more when it returns or throws.
+void copy(const char* name, const Tensor& tensor, device::CopyInfo::Direction direction,
+          std::byte* host) {
   EBB_CHECK(tensor.contiguous(), kInvalidArgument, name, ": the tensor is not contiguous");
-  const Event end = tensor.device().current_stream().copy(
-      {.name = name,
-       .direction = direction,
-       .device = reinterpret_cast<std::uintptr_t>(tensor.data()),
-       .host = host,
-       .bytes = tensor.bytes()});
+  device::Stream& stream = tensor.device().current_stream();
+  const Event end = stream.copy({.name = name,
+                                 .direction = direction,
+                                 .device = reinterpret_cast<std::uintptr_t>(tensor.data()),
+                                 .host = host,
+                                 .bytes = tensor.bytes()});
   if (direction == device::CopyInfo::Direction::kHostToDevice) {
     tensor.storage()->written_until(end);
   } else {
     tensor.storage()->used_until(end);
   }
-  return end;
+  end.wait();
+  stream.synchronize();
 }
 
 }  // namespace
@@ -103,16 +105,14 @@ void copy_from_host(const Tensor& tensor, const void* host) {
   if (tensor.bytes() == 0) return;
   // The device only reads from `host` in this direction.
   auto* source = static_cast<std::byte*>(const_cast<void*>(host));
-  copy("copy_from_host", tensor, device::CopyInfo::Direction::kHostToDevice, source);
   written_in_place(tensor);
-  tensor.device().current_stream().synchronize();
+  copy("copy_from_host", tensor, device::CopyInfo::Direction::kHostToDevice, source);
 }
 
 void copy_to_host(const Tensor& tensor, void* host) {
   if (tensor.bytes() == 0) return;
   copy("copy_to_host", tensor, device::CopyInfo::Direction::kDeviceToHost,
        static_cast<std::byte*>(host));
-  tensor.device().current_stream().synchronize();
 }
 
 }  // namespace ebb::tensor
