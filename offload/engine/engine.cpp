@@ -51,8 +51,8 @@ void Engine::Impl::let_go(Block& block) noexcept {
 
 void Engine::Impl::let_oldest_go(bool ended) {
   Block& block = *window_.oldest();
+  window_.let_go(block, ended);  // May throw, and then it stays.
   lose(block);
-  window_.let_go(block, ended);
 }
 
 void Engine::Impl::lose(Block& block) noexcept {

@@ -43,7 +43,9 @@ autograd::PackResult Engine::Impl::pack(const Tensor& tensor, const SaveSite& si
   }
   Block& sent = *block;
   blocks_.emplace(key, std::move(block));
-  return std::make_unique<Packed>(shared_from_this(), sent, tensor);
+  auto packed = std::make_unique<Packed>(shared_from_this(), sent, tensor);
+  shrink_window();  // May throw: now the block has an owner, who then gives it up.
+  return packed;
 }
 
 bool Engine::Impl::send(Block& block, const tensor::StorageRef& storage,
@@ -70,7 +72,6 @@ bool Engine::Impl::send(Block& block, const tensor::StorageRef& storage,
   figures_.d2h_bytes += block.bytes();
   largest_bytes_ = std::max(largest_bytes_, block.bytes());
   window_.push(block);
-  shrink_window();
   return true;
 }
 

@@ -21,8 +21,13 @@ void Engine::Impl::begin_backward(std::span<autograd::PackedTensor* const> order
   walks_.push_back(std::make_unique<Walk>(++walk_count_, order));
   Walk& walk = *walks_.back();
   walk.began = device_.current_stream().record();
-  learn_lookahead(walk);
-  prefetch(walk, walk.began);
+  try {
+    learn_lookahead(walk);
+    prefetch(walk, walk.began);
+  } catch (...) {
+    end_backward();  // Nobody else will: to whoever called, it has not begun.
+    throw;
+  }
 }
 
 void Engine::Impl::end_backward() noexcept {
