@@ -8,6 +8,9 @@
 #include "offload/engine/packed.h"
 
 namespace ebb::offload {
+
+using tensor::StorageRef;
+
 namespace {
 
 // What a link moves in the time that it takes to start a copy; 0 where links have no model.
@@ -49,6 +52,11 @@ void Engine::Impl::let_go(Block& block) noexcept {
   block.device.reset();
 }
 
+void Engine::Impl::give_up_device(Block& block) noexcept {
+  if (block.in_window) window_.remove(block);
+  let_go(block);
+}
+
 void Engine::Impl::let_oldest_go(bool ended) {
   Block& block = *window_.oldest();
   window_.let_go(block, ended);  // May throw, and then it stays.
@@ -62,8 +70,19 @@ void Engine::Impl::lose(Block& block) noexcept {
 void Engine::Impl::destroy(Block& block) noexcept {
   if (block.in_window) window_.remove(block);
   if (Walk* walk = walk_of(block)) walk->forget(block);
-  if (block.fate == Block::Fate::kSent) figures_.dropped_bytes += block.bytes();
-  blocks_.erase(block.key);
+  for (const Piece& piece : block.pieces) {
+    if (piece.fate == Piece::Fate::kSent) figures_.dropped_bytes += piece.span.bytes;
+  }
+  blocks_.erase(block);
+}
+
+void Engine::Impl::put_on_device(Block& block, StorageRef storage,
+                                 std::size_t begin) noexcept {
+  block.device_version = storage->version()->value;
+  block.device = std::move(storage);
+  block.device_begin = begin;
+  block.fetched = {};
+  block.fetch_unused = false;
 }
 
 Walk* Engine::Impl::walk_of(const Block& block) noexcept {

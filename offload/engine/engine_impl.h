@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-
+#include "offload/engine/block_map.h"
 #include "offload/engine/engine.h"
 #include "offload/engine/fetcher.h"
 #include "offload/engine/walk.h"
@@ -52,24 +51,39 @@ class Engine::Impl final : public device::Reclaimer,
   bool reclaim(std::size_t bytes) override;
 
  private:
-  bool eligible(const Tensor& tensor, const autograd::SaveSite& site,
-                std::size_t bytes) const;
-  // Queues a copy of the block to the store; false if that has no room.
-  bool send(Block& block, const tensor::StorageRef& storage,
-            const autograd::SaveSite& site);
+  using Parts = std::vector<BlockMap::Match>;
+
+  bool eligible(const Tensor& tensor, const autograd::SaveSite& site) const;
+  autograd::PackResult keep(std::size_t bytes);
+  // Whether blocks that overlap what is saved of `storage` can become one: none is listed
+  // by a backward, or lives on other device memory.
+  bool can_join(const Parts& parts, const tensor::StorageRef& storage) noexcept;
+  // Queues a copy to the store of what the parts lack of `span`, and makes all one block;
+  // null if there is no room.
+  Block* send(const tensor::StorageRef& storage, const Span& span, const Parts& parts,
+              const autograd::SaveSite& site);
+  void count_sent(Piece& piece, const Fence& made, std::int32_t stage);
   std::unique_ptr<StoredBlock> put(std::uintptr_t device, std::size_t bytes,
                                    const Fence& after);
   std::size_t most_waiting_bytes(const device::LinkRate& link) const noexcept;
   void shrink_window();
   void let_oldest_go(bool ended);  // Of the window; whether its copy has ended.
+  // Its bytes on the device are of no use: the next use takes them from elsewhere.
+  void give_up_device(Block& block) noexcept;
   // The block is about to lose its device memory.
   void lose(Block& block) noexcept;
   Walk* walk_of(const Block& block) noexcept;
+  // The block's bytes are in `storage` from `begin` on.
+  void put_on_device(Block& block, tensor::StorageRef storage, std::size_t begin) noexcept;
+  // Takes the block to be where others still hold its bytes, if they do.
+  bool revive(Block& block);
+  void count_revived(Block& block) noexcept;
   // Queues the fetches that are due at `point`.
   void prefetch(Walk& walk, const Event& point);
   bool due(const Walk& walk, const Block& block) const noexcept;
   void learn_lookahead(Walk& walk) const;
-  void count_fetch(Block& block) noexcept;
+  // The block has been fetched.
+  void came_back(Block& block);
 
   device::Device& device_;
   Store& store_;
@@ -77,7 +91,7 @@ class Engine::Impl final : public device::Reclaimer,
   const std::size_t min_offload_bytes_;
   Fetcher fetcher_;
   Window window_;
-  absl::flat_hash_map<BlockKey, std::unique_ptr<Block>> blocks_;
+  BlockMap blocks_;
   std::vector<std::unique_ptr<Walk>> walks_;     // The innermost last.
   std::vector<std::unique_ptr<Walk>> finished_;  // In this step.
   Learned learned_;

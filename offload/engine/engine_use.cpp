@@ -1,5 +1,6 @@
 // Engine: what happens in backward.
 
+#include <algorithm>
 #include <utility>
 
 #include "offload/engine/engine_impl.h"
@@ -46,16 +47,14 @@ void Engine::Impl::use(Block& block) {
   const bool first = walk == nullptr || !block.asked;
   Use use{compute.record(), {}, false};
 
+  if (block.overwritten()) give_up_device(block);
   if (block.in_window) {
     window_.remove(block);
-    if (block.fate == Block::Fate::kSent) {
-      block.fate = Block::Fate::kRevived;
-      figures_.revived_bytes += block.bytes();
-    }
-  } else if (block.device == nullptr) {
+    count_revived(block);
+  } else if (block.device == nullptr && !revive(block)) {
     if (walk != nullptr) walk->ask(block);
     fetcher_.fetch_now(block, use.reached);
-    count_fetch(block);
+    came_back(block);
     ++figures_.missed;
     use.fetched = block.fetched;
   } else if (block.fetch_unused) {
@@ -69,9 +68,11 @@ void Engine::Impl::use(Block& block) {
   compute.wait(
       block.device->last_write(),
       {came ? device::StallCause::kH2DLate : device::StallCause::kHost, "engine.use"});
-  if (block.sent_generation == sent_generation_ && !sent_[block.sent_index].used) {
-    sent_[block.sent_index].used = true;
-    sent_[block.sent_index].before_use = use.reached;
+  for (const Piece& piece : block.pieces) {
+    if (piece.sent_generation != sent_generation_) continue;
+    SentBlock& sent = sent_[piece.sent_index];
+    if (!sent.used) sent.before_use = use.reached;
+    sent.used = true;
   }
   if (walk == nullptr || !first) return;
   walk->ask(block);
@@ -81,9 +82,12 @@ void Engine::Impl::use(Block& block) {
 
 void Engine::Impl::prefetch(Walk& walk, const Event& point) {
   while (Block* block = walk.next()) {
-    if (!due(walk, *block) || !fetcher_.prefetch(*block, point)) return;
-    block->fetch_unused = true;
-    count_fetch(*block);
+    if (!due(walk, *block)) return;
+    if (!revive(*block)) {
+      if (!fetcher_.prefetch(*block, point)) return;
+      block->fetch_unused = true;
+      came_back(*block);
+    }
     walk.fetched(*block);
   }
 }
@@ -110,12 +114,37 @@ void Engine::Impl::learn_lookahead(Walk& walk) const {
   walk.lookahead = Lookahead(*gaps, copies);
 }
 
-void Engine::Impl::count_fetch(Block& block) noexcept {
-  if (block.fate == Block::Fate::kSent) {
-    block.fate = Block::Fate::kFetched;
-    figures_.h2d_bytes += block.bytes();
-  } else {
-    figures_.refetched_bytes += block.bytes();
+void Engine::Impl::came_back(Block& block) {
+  for (Piece& piece : block.pieces) {
+    if (piece.fate == Piece::Fate::kSent) {
+      piece.fate = Piece::Fate::kFetched;
+      figures_.h2d_bytes += piece.span.bytes;
+    } else {
+      figures_.refetched_bytes += piece.span.bytes;
+    }
+  }
+  blocks_.add_copy(block);
+}
+
+bool Engine::Impl::revive(Block& block) {
+  const auto take = [&](const Place& place) {
+    if (!place.span.contains(block.key.span())) return false;
+    tensor::StorageRef storage = place.unwritten();
+    if (storage == nullptr) return false;
+    const std::size_t begin = place.begin + (block.key.begin - place.span.begin);
+    put_on_device(block, std::move(storage), begin);
+    count_revived(block);
+    return true;
+  };
+  return take(block.original) ||
+         std::any_of(block.copies.begin(), block.copies.end(), take);
+}
+
+void Engine::Impl::count_revived(Block& block) noexcept {
+  for (Piece& piece : block.pieces) {
+    if (piece.fate != Piece::Fate::kSent) continue;
+    piece.fate = Piece::Fate::kRevived;
+    figures_.revived_bytes += piece.span.bytes;
   }
 }
 

@@ -50,9 +50,13 @@ void Fetcher::copy(Block& block, StorageRef memory, const Fence& after,
                    transfer::Priority priority) {
   device_.memory().mark_sent(memory->address());
   block.device_begin = padding(block);
-  block.fetched =
-      block.stored->fetch(memory->address() + block.device_begin, after, priority);
-  memory->written_until(block.fetched);
+  const std::uintptr_t begin = memory->address() + block.device_begin;
+  for (const Piece& piece : block.pieces) {
+    block.fetched =
+        piece.stored->fetch(begin + (piece.span.begin - block.key.begin), after, priority);
+    memory->written_until(block.fetched);
+  }
+  block.device_version = memory->version()->value;
   block.device = std::move(memory);
 }
 

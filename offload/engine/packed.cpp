@@ -5,43 +5,51 @@
 namespace ebb::offload {
 
 Engine::Impl::Packed::Packed(std::shared_ptr<Impl> engine, Block& block,
-                             const Tensor& tensor)
+                             const Tensor& tensor, std::size_t begin, const char* op)
     : engine_(std::move(engine)),
-      block_(block),
       shape_(tensor.shape()),
       strides_(tensor.strides()),
       dtype_(tensor.dtype()),
-      begin_(static_cast<std::size_t>(tensor.offset()) * size_of(tensor.dtype()) -
-             block.key.begin) {
-  ++block_.holders;
-  ++block_.wanted;
+      begin_(begin),
+      op_(op),
+      version_(tensor.storage()->version()),
+      saved_version_(version_->value) {
+  block.attach(view_);
 }
 
 Engine::Impl::Packed::~Packed() {
   used();
-  if (--block_.holders == 0) engine_->destroy(block_);
+  Block& last = block();
+  last.detach(view_);
+  if (last.views.empty()) engine_->destroy(last);
 }
 
 Tensor Engine::Impl::Packed::unpack() {
-  EBB_CHECK(block_.version->value == block_.key.version, kFailedPrecondition,
-            "a tensor saved for the backward of ", block_.op,
-            " was changed in place since: it is at version ", block_.version->value.load(),
-            ", and was saved at version ", block_.key.version);
+  const std::uint64_t now = version_->value;
+  EBB_CHECK(now == saved_version_, kFailedPrecondition,
+            "a tensor saved for the backward of ", op_,
+            " was changed in place since: it is at version ", now,
+            ", and was saved at version ", saved_version_);
   want();
-  engine_->use(block_);
-  const auto offset = (block_.device_begin + begin_) / size_of(dtype_);
-  return Tensor::over(block_.device, shape_, strides_, dtype_,
-                      static_cast<std::int64_t>(offset));
+  engine_->use(block());
+  const std::size_t offset = block().device_begin + (begin_ - block().key.begin);
+  return Tensor::over(block().device, shape_, strides_, dtype_,
+                      static_cast<std::int64_t>(offset / size_of(dtype_)));
 }
 
 void Engine::Impl::Packed::want() noexcept {
   if (std::exchange(wanted_, true)) return;
-  ++block_.wanted;
+  ++block().wanted;
 }
 
 void Engine::Impl::Packed::used() noexcept {
   if (!std::exchange(wanted_, false)) return;
-  if (--block_.wanted == 0) engine_->let_go(block_);
+  if (--block().wanted == 0) engine_->let_go(block());
+}
+
+Tensor EmptyPacked::unpack() {
+  return Tensor::over(tensor::Storage::allocate(device_, 0, Purpose::kActivations), shape_,
+                      strides_, dtype_, 0);
 }
 
 }  // namespace ebb::offload

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -11,8 +12,13 @@ namespace ebb::offload {
 
 class Engine::Impl::Packed final : public autograd::PackedTensor {
  public:
-  Packed(std::shared_ptr<Impl> engine, Block& block, const Tensor& tensor);
+  // `begin`: of the first element within the block's own storage, in bytes.
+  Packed(std::shared_ptr<Impl> engine, Block& block, const Tensor& tensor,
+         std::size_t begin, const char* op);
   ~Packed() override;
+
+  Packed(const Packed&) = delete;
+  Packed& operator=(const Packed&) = delete;
 
   Tensor unpack() override;
   void used() noexcept override;
@@ -20,16 +26,39 @@ class Engine::Impl::Packed final : public autograd::PackedTensor {
   // Backward will ask for it (again, after used()).
   void want() noexcept;
 
-  Block& block() const noexcept { return block_; }
+  Block& block() const noexcept { return *view_.block; }
 
  private:
   const std::shared_ptr<Impl> engine_;
-  Block& block_;
+  BlockView view_;
   const tensor::Shape shape_;
   const tensor::Shape strides_;
   const DType dtype_;
-  const std::size_t begin_;  // Of the first element within the block, in bytes.
-  bool wanted_ = true;
+  const std::size_t begin_;
+  const char* const op_;
+  // Of the storage that it was saved from, which may be a copy of the block's own.
+  const std::shared_ptr<tensor::Version> version_;
+  const std::uint64_t saved_version_;
+  bool wanted_ = false;
+};
+
+// A saved tensor without elements, over a storage that it shall not keep.
+class EmptyPacked final : public autograd::PackedTensor {
+ public:
+  explicit EmptyPacked(const Tensor& tensor)
+      : device_(tensor.device()),
+        shape_(tensor.shape()),
+        strides_(tensor.strides()),
+        dtype_(tensor.dtype()) {}
+
+  Tensor unpack() override;
+  void used() noexcept override {}
+
+ private:
+  device::Device& device_;
+  const tensor::Shape shape_;
+  const tensor::Shape strides_;
+  const DType dtype_;
 };
 
 }  // namespace ebb::offload

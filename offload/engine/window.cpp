@@ -12,7 +12,7 @@ void Window::let_go(Block& block, bool ended) {
   if (!ended) {
     // Not for the order, which the memory's own fence keeps: so that compute does not run
     // on in fresh memory while the copies fall behind.
-    device_.current_stream().wait(block.stored->stored(),
+    device_.current_stream().wait(block.stored(),
                                   {device::StallCause::kD2HBacklog, "engine.window"});
   }
   remove(block);

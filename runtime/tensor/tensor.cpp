@@ -215,7 +215,8 @@ std::shared_ptr<AutogradMeta>& Tensor::autograd_meta() const {
 }
 
 bool Tensor::unique() const noexcept {
-  return impl_ != nullptr && impl_.use_count() == 1 && impl_->storage.use_count() == 1;
+  return impl_ != nullptr && impl_.use_count() == 1 && impl_->storage.use_count() == 1 &&
+         impl_->storage->version().use_count() == 1;
 }
 
 const Tensor::Impl& Tensor::impl() const {

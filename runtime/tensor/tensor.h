@@ -77,8 +77,8 @@ class Tensor {
 
   // Whether both are handles of one tensor.
   bool is(const Tensor& other) const noexcept { return impl_ == other.impl_; }
-  // Whether this is the only handle of its tensor, and that the only tensor over its
-  // storage: nobody would see it written over.
+  // Whether this is the only handle of its tensor, that the only tensor over its storage,
+  // and nobody who saved one counts on its bytes: nobody would see it written over.
   bool unique() const noexcept;
 
  private:

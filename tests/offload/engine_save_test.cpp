@@ -61,25 +61,6 @@ TEST(EngineSaveTest, TensorsOverOneBlockShareOneCopyAndKeepTheirLayouts) {
   EXPECT_EQ(world.wrong_words, 0U);
 }
 
-TEST(EngineSaveTest, SlicesThatOverlapInPartAreBlocksOfTheirOwn) {
-  for (const device::Order& order : twenty_four_orders()) {
-    World world({.order = order});
-    std::unique_ptr<autograd::PackedTensor> low;
-    std::unique_ptr<autograd::PackedTensor> high;
-    {
-      const Tensor tensor = world.make(1, 256 * kKiB, 1e-6);
-      low = world.engine->pack(tensor.slice(0, 1, 40001), World::site(0)).packed;
-      high = world.engine->pack(tensor.slice(0, 30003, 65536), World::site(0)).packed;
-    }
-    forward(world, {});  // Pushes both out, and uses their memory again.
-    EXPECT_EQ(world.engine->figures().shared_bytes, 0U);
-    world.check(high->unpack(), 1, 1e-6, device::Phase::kBackward, 30003);
-    world.check(low->unpack(), 1, 1e-6, device::Phase::kBackward, 1);
-    world.device.synchronize();
-    EXPECT_EQ(world.wrong_words, 0U) << order_name(order);
-  }
-}
-
 TEST(EngineSaveTest, AnExpandedTensorIsCopiedAtItsRealSize) {
   World world;
   std::unique_ptr<autograd::PackedTensor> packed;

@@ -1,5 +1,8 @@
 #include "offload/engine/fetcher.h"
 
+#include <memory>
+#include <utility>
+
 #include "gtest/gtest.h"
 
 #include "allocator/error.h"
@@ -11,18 +14,22 @@ namespace {
 
 using namespace test;
 
+void park(Block& block, std::unique_ptr<StoredBlock> stored) {
+  block.pieces.push_back({.span = block.key.span(), .stored = std::move(stored)});
+}
+
 class FetcherTest : public testing::Test {
  protected:
   explicit FetcherTest(std::size_t limit = 64 * kMiB) : world({.limit_bytes = limit}) {}
   ~FetcherTest() override { block.device.reset(); }
 
   // A block of 64 KiB, 100 bytes into its storage, that is in the store only.
-  void park() {
+  void park_one() {
     const Tensor whole = world.make(5, 128 * kKiB, 1e-6);
     block.key = {whole.storage()->id(), 0, 100, 64 * kKiB};
-    block.stored = world.store->put(whole.storage()->address() + 100, 64 * kKiB,
-                                    whole.storage()->last_write());
-    whole.storage()->used_until(block.stored->stored());
+    park(block, world.store->put(whole.storage()->address() + 100, 64 * kKiB,
+                                 whole.storage()->last_write()));
+    whole.storage()->used_until(block.pieces.front().stored->stored());
   }
   void look() {
     world.device.current_stream().wait(block.fetched,
@@ -40,20 +47,20 @@ class FetcherTest : public testing::Test {
 };
 
 TEST_F(FetcherTest, BringsABlockBackAtTheSameOffsetWithinItsAlignment) {
-  park();
+  park_one();
   ASSERT_TRUE(fetcher.prefetch(block, world.device.current_stream().record()));
   EXPECT_EQ((block.device->address() + block.device_begin) % 512, 100U);
   look();
 }
 
 TEST_F(FetcherTest, FetchesAtOnceBeforeAllPrefetches) {
-  park();
+  park_one();
   fetcher.fetch_now(block, world.device.current_stream().record());
   look();
 }
 
 TEST_F(FetcherTest, TakesNoMemoryBeforeComputeGetsToThePoint) {
-  park();
+  park_one();
   world.make(6, 1024, 5e-3);  // Long work;
   const Event point = world.device.current_stream().record();
   ASSERT_TRUE(fetcher.prefetch(block, point));  // the point is behind it.
@@ -67,7 +74,7 @@ class SmallFetcherTest : public FetcherTest {
 };
 
 TEST_F(SmallFetcherTest, SaysWhenThereIsNoMemory) {
-  park();
+  park_one();
   const Tensor hog = world.make(7, 224 * kKiB, 1e-6);
   EXPECT_FALSE(fetcher.prefetch(block, world.device.current_stream().record()));
   EXPECT_EQ(block.device, nullptr);
@@ -93,14 +100,14 @@ TEST(BusyFetcherTest, APrefetchWaitsForWhatTheGateHasWaitedForOnBehalfOfAnUrgent
     Block urgent;
     Block ahead;
     urgent.key.bytes = ahead.key.bytes = 64 * kKiB;
-    urgent.stored = put(1, 64 * kKiB);
-    ahead.stored = put(2, 64 * kKiB);
+    park(urgent, put(1, 64 * kKiB));
+    park(ahead, put(2, 64 * kKiB));
     world.device.synchronize();
     // The whole device is a tensor that is copied out: its memory comes with that to wait
     // for. Once the gate has waited, the rest of it comes without.
     Block out;
     out.key.bytes = 256 * kKiB;
-    out.stored = put(3, 256 * kKiB);
+    park(out, put(3, 256 * kKiB));
     const Event point = world.device.current_stream().record();
     fetcher.fetch_now(urgent, point);
     ASSERT_TRUE(fetcher.prefetch(ahead, point));

@@ -17,7 +17,7 @@ class WalkTest : public testing::Test {
   Block& block(std::size_t bytes) {
     Block& made = blocks_.emplace_back();
     made.key.bytes = bytes;
-    made.wanted = made.holders = 1;
+    made.wanted = 1;
     return made;
   }
   tensor::StorageRef memory() {

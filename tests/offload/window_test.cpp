@@ -16,9 +16,11 @@ class WindowTest : public testing::Test {
     const Tensor tensor = world.make(seed, 256 * kKiB, 1e-6);
     block.device = tensor.storage();
     block.key.bytes = tensor.bytes();
-    block.stored = world.store->put(block.device->address(), block.key.bytes,
-                                    block.device->last_write());
-    block.device->used_until(block.stored->stored());
+    block.pieces.push_back(
+        {.span = block.key.span(),
+         .stored = world.store->put(block.device->address(), block.key.bytes,
+                                    block.device->last_write())});
+    block.device->used_until(block.pieces.front().stored->stored());
     window.push(block);
   }
   double end_of_compute() {
