@@ -1,32 +1,27 @@
 // Failures, deadlocks and undeclared accesses of the simulated device.
 
-#include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+
 #include "allocator/error.h"
+#include "runtime/device/sim/profile.h"
 #include "tests/support/devices.h"
+#include "tests/support/errors.h"
 
 namespace ebb::device {
 namespace {
 
 using test::DeviceKind;
+using test::fails_with;
 using test::op;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Property;
-using ::testing::Throws;
 
 constexpr WaitTag kTag{StallCause::kHost, "a-test"};
-
-auto fails_with(absl::StatusCode code, const std::string& one, const std::string& other) {
-  return Throws<Error>(
-      AllOf(Property(&Error::code, code),
-            Property(&Error::what, AllOf(HasSubstr(one), HasSubstr(other)))));
-}
 
 class Trouble : public ::testing::TestWithParam<DeviceKind> {
  protected:
@@ -68,6 +63,33 @@ TEST_P(Trouble, AFailureInACallbackStaysOnItsStream) {
       fails_with(absl::StatusCode::kInternal, "callback on stream 'calls'", "bang"));
 }
 
+TEST_P(Trouble, ACallbackThatThrowsAnythingFailsItsStream) {
+  Stream& stream = device_->create_stream("calls");
+  stream.call_back([](const absl::Status&) { throw 7; });
+  EXPECT_THAT([&] { stream.synchronize(); },
+              fails_with(absl::StatusCode::kInternal, "callback on stream 'calls'"));
+}
+
+TEST_P(Trouble, AnOpThatThrowsAnythingFailsItsStream) {
+  if (GetParam().dry) return;  // Nothing runs, so nothing fails.
+  device_->current_stream().launch(op("odd", 1), [](void*) { throw 7; });
+  EXPECT_THAT([&] { device_->synchronize(); },
+              fails_with(absl::StatusCode::kInternal, "'odd'", "unknown"));
+}
+
+TEST_P(Trouble, AnObserverThatThrowsIsReportedByTheDevice) {
+  class Thrower final : public OpObserver {
+    void on_op(const OpRecord&) override { throw std::runtime_error("no room to note it"); }
+  } thrower;
+  device_->set_observer(&thrower);
+  Stream& stream = device_->current_stream();
+  const Event event = stream.launch(op("seen", 1), [](void*) {});
+  event.wait();
+  EXPECT_THAT([&] { device_->synchronize(); },
+              fails_with(absl::StatusCode::kInternal, "observer of op 'seen'", "no room"));
+  device_->set_observer(nullptr);
+}
+
 TEST_P(Trouble, AFailureOfADestroyedStreamIsThrownByTheDevice) {
   if (GetParam().dry) return;  // Nothing runs, so nothing fails.
   Stream& stream = device_->create_stream("gone");
@@ -85,6 +107,68 @@ TEST_P(Trouble, ATimelineCannotBeToldToGoBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, Trouble,
+                         ::testing::Values(DeviceKind{"time", {Order::Kind::kTime}},
+                                           DeviceKind{"eager", {Order::Kind::kEager}},
+                                           DeviceKind{"fuzz", {Order::Kind::kFuzz, 5}},
+                                           DeviceKind{"dry", {}, true},
+                                           DeviceKind{"free", {}, false, true}),
+                         [](const auto& kind) { return kind.param.name; });
+
+// What SimOptions::fault says.
+class ToldToFail : public ::testing::TestWithParam<DeviceKind> {
+ protected:
+  ToldToFail() {
+    SimOptions options;
+    options.profile = GetParam().free ? load_profile("free") : test::slow_profile();
+    options.order = GetParam().order;
+    options.dry = GetParam().dry;
+    options.limit_bytes = std::size_t{1} << 20;
+    options.fault = [this](const char* name) {
+      return name == failing_ ? absl::DataLossError("as told") : absl::Status();
+    };
+    device_ = make_sim_device(options, test::no_kernels());
+  }
+
+  std::string failing_;
+  std::unique_ptr<Device> device_;
+};
+
+TEST_P(ToldToFail, AnOpOrACopyFailsAndTheFailureTravels) {
+  Stream& compute = device_->current_stream();
+  Stream& out = device_->create_stream("out");
+  Stream& last = device_->create_stream("last");
+  std::byte* host = device_->host_memory().pin(512);
+  const std::uintptr_t address =
+      device_->memory().allocate(512, Purpose::kActivations, compute);
+  std::uint64_t next = 0;
+  Timeline& timeline = device_->acquire_timeline(next);
+  for (const auto& [name, stream] :
+       {std::pair{"make", "compute"}, {"send", "out"}, {"use", "last"}, {"", ""}}) {
+    failing_ = name;
+    absl::Status told;
+    compute.launch(op("make", 1), [](void*) {});
+    out.wait(compute.record(), kTag);
+    out.copy({"send", CopyInfo::Direction::kDeviceToHost, address, host, 512});
+    out.signal(timeline, next);
+    last.wait(timeline.at(next++), kTag);
+    last.launch(op("use", 1), [](void*) {});
+    last.call_back([&](const absl::Status& status) { told = status; });
+    last.record().wait();
+    EXPECT_EQ(told.ok(), failing_.empty()) << name;
+    if (failing_.empty()) {
+      EXPECT_NO_THROW(device_->synchronize());
+    } else {
+      const std::string op_and_stream =
+          absl::StrCat("op '", name, "' on stream '", stream, "'");
+      EXPECT_THAT([&] { device_->synchronize(); },
+                  fails_with(absl::StatusCode::kDataLoss, op_and_stream, "as told"));
+    }
+  }
+  device_->memory().free(address, {});
+  device_->host_memory().unpin(host, 512);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, ToldToFail,
                          ::testing::Values(DeviceKind{"time", {Order::Kind::kTime}},
                                            DeviceKind{"eager", {Order::Kind::kEager}},
                                            DeviceKind{"fuzz", {Order::Kind::kFuzz, 5}},

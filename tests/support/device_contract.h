@@ -18,6 +18,7 @@
 #include "allocator/error.h"
 #include "runtime/device/device.h"
 #include "tests/support/devices.h"
+#include "tests/support/errors.h"
 
 namespace ebb::test {
 
@@ -79,14 +80,6 @@ class DeviceContract : public ::testing::TestWithParam<DeviceMaker> {
     if (dry_) return;
     EXPECT_EQ(std::count(host_, host_ + kBytes, static_cast<std::byte>(value)), kBytes);
   }
-  static auto fails_with(absl::StatusCode code, const std::string& words) {
-    using ::testing::AllOf;
-    using ::testing::HasSubstr;
-    using ::testing::Property;
-    return ::testing::Throws<Error>(
-        AllOf(Property(&Error::code, code), Property(&Error::what, HasSubstr(words))));
-  }
-
   std::unique_ptr<device::Device> device_;
   bool dry_ = false;
   std::byte* host_ = nullptr;
@@ -270,6 +263,88 @@ TEST_P(DeviceContract, CarriesAFailureToWhoeverWaits) {
   device_->release_timeline(timeline);
   device_->destroy_stream(other);
   device_->destroy_stream(third);
+}
+
+TEST_P(DeviceContract, EndsAllThatIsBehindAFailure) {
+  if (dry_) return;  // Nothing runs, so nothing fails.
+  Stream& out = device_->create_stream("out");
+  std::uint64_t first = 0;
+  device::Timeline& timeline = device_->acquire_timeline(first);
+  const std::uintptr_t address = allocate();
+  std::fill_n(host_, kBytes, std::byte{9});
+  compute().launch(op("explode", 1), [](void*) { throw std::runtime_error("bang"); });
+  fill(compute(), address, 1);
+  const Event filled = compute().record();
+  out.wait(filled, kTag);
+  fetch(out, address);
+  out.signal(timeline, first);
+  bool called = false;
+  out.call_back([&](const absl::Status& status) {
+    called = true;
+    EXPECT_FALSE(status.ok());
+  });
+  device_->memory().free(address, Fence(out.record()));
+  timeline.at(first).wait();
+  out.record().wait();
+  EXPECT_TRUE(filled.done());
+  EXPECT_TRUE(timeline.at(first).done());
+  EXPECT_TRUE(called);
+  expect_host(9);  // The copy was not run.
+  EXPECT_THROW(device_->synchronize(), Error);
+  device_->release_timeline(timeline);
+  device_->destroy_stream(out);
+}
+
+TEST_P(DeviceContract, WorksAgainWhenItsFailureWasThrown) {
+  if (dry_) return;  // Nothing runs, so nothing fails.
+  Stream& out = device_->create_stream("out");
+  const std::uintptr_t address = allocate();
+  for (int round = 1; round <= 3; ++round) {
+    compute().launch(op("explode", 1), [](void*) { throw std::runtime_error("bang"); });
+    out.wait(compute().record(), kTag);
+    EXPECT_THROW(device_->synchronize(), Error);
+    fill(compute(), address, round);
+    out.wait(compute().record(), kTag);
+    fetch(out, address);
+    compute().wait(out.record(), kTag);
+    EXPECT_NO_THROW(device_->synchronize());
+    expect_host(round);
+  }
+  device_->memory().free(address, {});
+  device_->destroy_stream(out);
+}
+
+TEST_P(DeviceContract, ATimelineForgetsTheFailureOfItsLastOwner) {
+  if (dry_) return;  // Nothing runs, so nothing fails.
+  Stream& gone = device_->create_stream("gone");
+  std::uint64_t first = 0;
+  device::Timeline& timeline = device_->acquire_timeline(first);
+  gone.launch(op("explode", 1), [](void*) { throw std::runtime_error("bang"); });
+  gone.signal(timeline, first);
+  EXPECT_THROW(gone.synchronize(), Error);
+  device_->release_timeline(timeline);
+  device::Timeline& again = device_->acquire_timeline(first);
+  ASSERT_EQ(&again, &timeline);
+  gone.signal(again, first);
+  compute().wait(again.at(first), kTag);
+  EXPECT_NO_THROW(compute().synchronize());
+  device_->release_timeline(again);
+  device_->destroy_stream(gone);
+}
+
+TEST_P(DeviceContract, CanBeDestroyedWithAFailureThatNobodyAskedFor) {
+  if (dry_) return;  // Nothing runs, so nothing fails.
+  const std::unique_ptr<device::Device> other = GetParam().make();
+  bool held = true;
+  struct Ends {
+    bool& held;
+    ~Ends() { held = false; }
+  };
+  other->current_stream().launch(
+      op("explode", 1),
+      [ends = std::make_unique<Ends>(held)](void*) { throw std::runtime_error("bang"); });
+  other->current_stream().record().wait();
+  EXPECT_FALSE(held) << "the op still holds what it was given";
 }
 
 TEST_P(DeviceContract, RefusesMoreMemoryThanThereIsAndSaysWhatUsesIt) {
