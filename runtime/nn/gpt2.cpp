@@ -82,17 +82,6 @@ Tensor run_layer(const std::vector<Block>& blocks, std::int64_t layer, const Ten
   return blocks[static_cast<std::size_t>(layer)](x);
 }
 
-void check_segments(const std::vector<CheckpointSegment>& segments, std::int64_t layers) {
-  std::int64_t next = 0;
-  for (const CheckpointSegment& segment : segments) {
-    EBB_CHECK(
-        segment.first >= next && segment.last >= segment.first && segment.last < layers,
-        kInvalidArgument, "GPT-2: the checkpoint segment [", segment.first, ", ",
-        segment.last, "] is empty, out of order, or outside of ", layers, " layers");
-    next = segment.last + 1;
-  }
-}
-
 }  // namespace
 
 Gpt2::Gpt2(device::Device& device, const Gpt2Config& config, std::uint64_t seed)
@@ -143,7 +132,7 @@ Tensor Gpt2::hidden(const Tensor& tokens,
       h = run_layer(*blocks_, layer, h);
       continue;
     }
-    const auto [first, last] = *segment++;
+    const auto [first, last, recompute] = *segment++;
     const autograd::StageScope stage(static_cast<std::int32_t>(first));
     const Tensor inputs[] = {std::exchange(h, {})};
     h = autograd::checkpoint(
@@ -152,7 +141,7 @@ Tensor Gpt2::hidden(const Tensor& tokens,
               for (std::int64_t i = first; i <= last; ++i) x = run_layer(*blocks, i, x);
               return std::vector<Tensor>{x};
             },
-            inputs)
+            inputs, recompute)
             .front();
     layer = last;
   }

@@ -10,6 +10,7 @@
 
 #include "runtime/nn/layers.h"
 #include "runtime/nn/parameters.h"
+#include "runtime/nn/segments.h"
 
 namespace ebb::nn {
 
@@ -27,13 +28,6 @@ struct Gpt2Config {
 std::vector<std::string> gpt2_names();
 // Error{kInvalidArgument} that lists the names.
 Gpt2Config gpt2_config(const std::string& name);
-
-// Consecutive layers that are recomputed together: [first, last]. In order, without
-// overlap; layers in none keep what they save.
-struct CheckpointSegment {
-  std::int64_t first = 0;
-  std::int64_t last = 0;
-};
 
 // Stages (autograd::stage()): -1 the embedding, 0 ... layers - 1 the layers, layers the
 // final norm and the head.

@@ -12,6 +12,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Hooks may want to leave to a recompute what they have no room for.
+TrainOptions with_segments(TrainOptions options, const nn::Gpt2& model,
+                           const autograd::SavedTensorHooks* hooks) {
+  if (hooks != nullptr) {
+    options.segments = nn::with_others_as_needed(options.segments, model.config().layers);
+  }
+  return options;
+}
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -24,7 +33,7 @@ Trainer::Trainer(device::Device& device, PinnedPool& pool, const nn::Gpt2& model
     : device_(device),
       model_(model),
       data_(data),
-      options_(options),
+      options_(with_segments(options, model, hooks)),
       hooks_(hooks),
       verifier_(verifier),
       feeder_(device, pool, options.batch, options.seq, options.accumulate),

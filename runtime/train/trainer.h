@@ -42,7 +42,8 @@ struct StepResult {
 class Trainer {
  public:
   // `data` may be null on a dry device, whose batches hold nothing; `hooks` (what is saved
-  // goes through them) and `verifier` may be null.
+  // goes through them, and layers in no segment are recomputed where they ask for it) and
+  // `verifier` may be null.
   Trainer(device::Device& device, PinnedPool& pool, const nn::Gpt2& model,
           const TextData* data, const TrainOptions& options,
           autograd::SavedTensorHooks* hooks, GradientVerifier* verifier);

@@ -179,6 +179,42 @@ TEST_P(Gpt2OrderTest, CheckpointingAndHooksChangeNoBit) {
   EXPECT_EQ(device->memory().figures().lent.total(), 0U);
 }
 
+TEST_P(Gpt2OrderTest, LayersThatHooksLeaveToARecomputeChangeNoBit) {
+  const auto device = test::checked_sim(GetParam());
+  const Gpt2 model(*device, kTiny, 1);
+  const Batch b = batch(*device);
+  const std::vector<Floats> expected = step(model, b);
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    test::HostHooks hooks(test::HostHooks::random(seed));
+    const autograd::HooksScope scope(&hooks);
+    for (const auto& segments : {std::vector<CheckpointSegment>{}, all_segments()[4]}) {
+      EXPECT_EQ(step(model, b, with_others_as_needed(segments, 4)), expected);
+      EXPECT_FALSE(hooks.log().remade.empty());
+      EXPECT_EQ(hooks.log().order, hooks.log().unpacked);
+      hooks.clear_log();
+    }
+  }
+}
+
+// Also longer segments than the model, and models of one and of five layers.
+TEST_P(Gpt2OrderTest, SegmentsOfAnyLengthChangeNoBit) {
+  const auto device = test::checked_sim(GetParam());
+  const Batch b = batch(*device);
+  for (const std::int64_t layers : {1, 5}) {
+    Gpt2Config config = kTiny;
+    config.layers = layers;
+    const Gpt2 model(*device, config, 1);
+    const std::vector<Floats> expected = step(model, b);
+    for (const std::int64_t length : {1, 2, 3, 4, 5, 9}) {
+      std::vector<CheckpointSegment> segments;
+      for (std::int64_t i = 0; i < layers; i += length) {
+        segments.push_back({i, std::min(i + length, layers) - 1});
+      }
+      EXPECT_EQ(step(model, b, segments), expected) << layers << ", every " << length;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, Gpt2OrderTest, testing::ValuesIn(test::all_orders()),
                          [](const auto& order) {
                            std::string name = test::describe(order.param);
@@ -228,6 +264,22 @@ TEST(Gpt2, SegmentsBringThePeakDown) {
   for (std::int64_t i = 0; i < 16; ++i) each.push_back({i, i});
   EXPECT_LT(4 * peak(each), peak({}));
   EXPECT_LT(peak({{0, 7}, {8, 15}}), peak({{0, 15}}));
+}
+
+TEST(Gpt2, LayersCostNothingAsSegmentsThatNobodyRecomputes) {
+  const auto figures = [](bool segments) {
+    const auto device = test::dry_sim();
+    const Gpt2 model(*device, kTiny, 1);
+    const Tensor tokens = Tensor::empty(*device, {64, 6}, DType::kI32);
+    test::HostHooks hooks(/*keep=*/true);
+    const autograd::HooksScope scope(&hooks);
+    autograd::backward(model.loss(
+        tokens, tokens,
+        segments ? with_others_as_needed({}, 4) : std::vector<CheckpointSegment>()));
+    device->synchronize();
+    return std::pair(device->now(), device->memory().figures().peak_bytes);
+  };
+  EXPECT_EQ(figures(true), figures(false));
 }
 
 TEST(Gpt2, AccumulatesTheGradientsOfMicroBatches) {
@@ -315,17 +367,11 @@ TEST(Gpt2, RefusesShapesThatAreNone) {
   }
 }
 
-TEST(Gpt2, RefusesSegmentsThatDoNotFit) {
+TEST(Gpt2, RefusesSegmentsAndTokensThatDoNotFit) {
   const auto device = test::dry_sim();
   const Gpt2 model(*device, kTiny, 1);
   const Batch b = batch(*device);
-  for (const std::vector<CheckpointSegment>& segments :
-       {std::vector<CheckpointSegment>{{3, 4}}, std::vector<CheckpointSegment>{{1, 0}},
-        std::vector<CheckpointSegment>{{0, 2}, {2, 3}},
-        std::vector<CheckpointSegment>{{2, 3}, {0, 1}},
-        std::vector<CheckpointSegment>{{-1, 0}}}) {
-    EXPECT_THROW(model.loss(b.tokens, b.targets, segments), Error);
-  }
+  EXPECT_THROW(model.loss(b.tokens, b.targets, {{3, 4}}), Error);
   const Tensor too_long = Tensor::empty(*device, {1, 7}, DType::kI32);
   EXPECT_THROW(model.loss(too_long, too_long), Error);
 }
