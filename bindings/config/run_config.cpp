@@ -180,7 +180,7 @@ void read_policies(const Reader& reader, RunConfig& config) {
                                                 : OffloadPolicy::kNone;
   }
   const bool checkpoints = config.checkpoint.kind() != CheckpointPolicy::Kind::kNone;
-  if (config.offload == OffloadPolicy::kInputs && !checkpoints) {
+  if (config.offload == OffloadPolicy::kInputs && !checkpoints && !config.stress) {
     refuse(
         "--offload inputs moves the inputs of checkpointed segments, and --checkpoint is "
         "none: add --checkpoint every:1, or use --offload saved");
@@ -201,6 +201,28 @@ void read_policies(const Reader& reader, RunConfig& config) {
         "--verify-recompute compares what is recomputed, and --checkpoint is none: add "
         "--checkpoint every:1, or leave it out");
   }
+}
+
+// Before the others, whose rules are for runs of a model.
+void read_stress(const Reader& reader, RunConfig& config) {
+  constexpr std::int64_t kSteps = 2000;
+  config.stress = reader.on("stress");
+  if (!config.stress) return;
+  for (const char* flag :
+       {"model", "layers", "hidden", "heads", "vocab", "dropout", "data", "batch", "seq",
+        "accumulate", "lr", "checkpoint", "dry", "verify-gradients", "verify-recompute"}) {
+    if (!reader.on(flag)) continue;
+    refuse(
+        absl::StrCat("--stress trains a small model of its own, for real, and compares "
+                     "every gradient: leave --",
+                     flag, " out"));
+  }
+  const Setting* policy = reader.find("offload");
+  if (policy != nullptr && policy->value == "none") {
+    refuse("--stress is about the offload engine: use --offload inputs or saved [saved]");
+  }
+  config.offload = OffloadPolicy::kSaved;
+  config.steps = kSteps;
 }
 
 bool same_file(const std::string& a, const std::string& b) {
@@ -225,18 +247,20 @@ const char* name(OffloadPolicy policy) noexcept {
   return "none";
 }
 
-std::vector<std::string> RunConfig::notes() const {
-  std::vector<std::string> notes;
+std::vector<Note> RunConfig::notes() const {
+  std::vector<Note> notes;
   const std::vector<nn::CheckpointSegment> all = segments();
   if (all.size() == 1 && model.layers > 1 &&
       checkpoint.kind() == CheckpointPolicy::Kind::kEvery) {
-    notes.push_back(absl::StrCat("--checkpoint ", checkpoint.text(),
-                                 " makes one segment of all ", model.layers,
-                                 " layers: it is recomputed whole, so it may "
-                                 "save no memory"));
+    notes.push_back(
+        {"one_segment", absl::StrCat("--checkpoint ", checkpoint.text(),
+                                     " makes one segment of all ", model.layers,
+                                     " layers: it is recomputed whole, so it may "
+                                     "save no memory")});
   }
   if (min_offload_bytes && offload == OffloadPolicy::kNone) {
-    notes.push_back("--min-offload-bytes has no effect, because --offload is none");
+    notes.push_back(
+        {"no_effect", "--min-offload-bytes has no effect, because --offload is none"});
   }
   return notes;
 }
@@ -245,6 +269,7 @@ RunConfig make_run_config(const Settings& settings, int cores) {
   const Reader reader(settings);
   RunConfig config;
   config.threads = std::clamp(cores, 1, kMostThreads);
+  read_stress(reader, config);
   read_model(reader, config);
   read_training(reader, config);
   read_device(reader, config);

@@ -22,6 +22,12 @@ enum class OffloadPolicy : std::uint8_t { kNone, kInputs, kSaved };
 // The name that flags and reports use: "none", "inputs", "saved".
 const char* name(OffloadPolicy policy) noexcept;
 
+// What a user should know about an unusual request that is carried out all the same.
+struct Note {
+  std::string code;     // Stable, for machines: "one_segment".
+  std::string message;  // One sentence without its full stop.
+};
+
 struct RunConfig {
   std::string model_name = "gpt2-nano";
   nn::Gpt2Config model;
@@ -50,12 +56,14 @@ struct RunConfig {
   int verify_recompute = 0;  // Every n-th recomputed output; 0: none.
   std::string report;        // Empty: none is written.
   bool json = false;
+  // Trains no model that was asked for, but soaks the engine: `steps` (2000 unless asked
+  // otherwise), `seed`, device, budgets and policy (`saved`, or `inputs`) hold for that.
+  bool stress = false;
 
   std::vector<nn::CheckpointSegment> segments() const {
     return checkpoint.segments(model.layers);
   }
-  // What a user should know about an unusual request that is carried out all the same.
-  std::vector<std::string> notes() const;
+  std::vector<Note> notes() const;
 };
 
 // A flag of `ebb train`.

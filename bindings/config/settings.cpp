@@ -11,7 +11,14 @@ Settings environment_settings(const Lookup& variable) {
   for (const auto& [name, flag] : {std::pair{"EBB_HOST_BUDGET", "host-budget"},
                                    std::pair{"EBB_DEVICE_BUDGET", "device-budget"}}) {
     const std::optional<std::string> value = variable(name);
-    if (value && !value->empty()) settings[flag] = {name, *value};
+    if (!value) continue;
+    if (value->empty()) {
+      throw Error(absl::StatusCode::kInvalidArgument,
+                  absl::StrCat(name,
+                               " is empty: give it a size, such as 24GiB, or unset "
+                               "it"));
+    }
+    settings[flag] = {name, *value};
   }
   const std::optional<std::string> nvme = variable("EBB_NVME");
   if (nvme && !nvme->empty()) {
@@ -22,10 +29,11 @@ Settings environment_settings(const Lookup& variable) {
   return settings;
 }
 
-Settings merged(const Settings& first, const Settings& second) {
-  Settings both = first;
-  both.insert(second.begin(), second.end());
-  return both;
+Settings merged(const Levels& levels) {
+  Settings all = levels.flags;
+  all.insert(levels.environment.begin(), levels.environment.end());
+  all.insert(levels.file.begin(), levels.file.end());
+  return all;
 }
 
 }  // namespace ebb::config

@@ -19,12 +19,21 @@ struct Setting {
 using Settings = std::map<std::string, Setting>;
 
 // What the environment sets: EBB_HOST_BUDGET and EBB_DEVICE_BUDGET. `variable` looks a name
-// up (std::getenv, or a test's). An empty variable counts as not set. Throws
-// Error{kInvalidArgument} for EBB_NVME, which this release has no use for.
+// up (std::getenv, or a test's). Throws Error{kInvalidArgument} that names the variable for
+// one that is empty (a budget that nobody meant to leave out), and for EBB_NVME, which this
+// release has no use for.
 using Lookup = std::function<std::optional<std::string>(const char* name)>;
 Settings environment_settings(const Lookup& variable);
 
-// All of both; where both have one, the one of `first`: a flag wins over the environment.
-Settings merged(const Settings& first, const Settings& second);
+// Where settings come from.
+struct Levels {
+  Settings flags;
+  Settings environment;
+  Settings file;  // A configuration file's.
+};
+
+// All of them. Where several set the same, a flag wins over the environment, and both over
+// the file.
+Settings merged(const Levels& levels);
 
 }  // namespace ebb::config

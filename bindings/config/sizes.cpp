@@ -6,7 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
 
 #include "allocator/error.h"
 
@@ -65,20 +65,6 @@ std::size_t parse_size(const std::string& what, absl::string_view text) {
                : static_cast<std::size_t>(bytes);
   }
   refuse(what, text, absl::StrCat("has the unknown unit '", unit, "'"));
-}
-
-std::string format_size(std::size_t bytes) {
-  static constexpr std::array<const char*, 6> kNames{"KiB", "MiB", "GiB",
-                                                     "TiB", "PiB", "EiB"};
-  if (bytes < 1024) return absl::StrCat(bytes, " B");
-  double value = static_cast<double>(bytes) / 1024;
-  std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kNames.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  if (value == std::floor(value)) return absl::StrFormat("%.0f %s", value, kNames[unit]);
-  return absl::StrFormat("%.2f %s", value, kNames[unit]);
 }
 
 }  // namespace ebb::config

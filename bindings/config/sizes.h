@@ -15,7 +15,4 @@ namespace ebb::config {
 // else, for 0 and less, and for more than 1 EiB.
 std::size_t parse_size(const std::string& what, absl::string_view text);
 
-// For people: "1.50 GiB", "512 MiB", "17 B".
-std::string format_size(std::size_t bytes);
-
 }  // namespace ebb::config

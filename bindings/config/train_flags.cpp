@@ -43,6 +43,9 @@ const std::vector<Flag>& train_flags() {
       {"verify-gradients", nullptr,
        "compare every gradient with a run without checkpointing or offload"},
       {"verify-recompute", "N", "compare every N-th recomputed tensor with the original"},
+      {"stress", nullptr,
+       "soak the engine instead: random training steps, every gradient compared, memory "
+       "that has to stay flat; --steps [2000]"},
       {"report", "FILE.json", "write the run's report"},
       {"json", nullptr, "print the report instead of the summary"},
   };

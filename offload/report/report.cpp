@@ -135,6 +135,14 @@ ordered_json gradients_json(const Report::Gradients& gradients) {
           {"max_abs_difference", finite_or_null(gradients.max_abs_difference)}};
 }
 
+ordered_json warnings_json(const std::vector<Warning>& warnings) {
+  ordered_json list = ordered_json::array();
+  for (const Warning& warning : warnings) {
+    list.push_back({{"code", warning.code}, {"message", warning.message}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string checksum_text(std::uint64_t checksum) {
@@ -174,12 +182,15 @@ ordered_json to_json(const Report& report) {
                          {"violations", report.order.violations}}},
                        {"plan", nullptr},
                        {"stages", report.stages},
-                       {"timeline", report.timeline}};
+                       {"timeline", report.timeline},
+                       {"warnings", warnings_json(report.warnings)}};
   if (report.error) {
     json["error"] = {{"code", report.error->code},
                      {"message", report.error->message},
                      {"smallest_device_budget_bytes",
-                      value_or_null(report.error->smallest_device_budget_bytes)}};
+                      value_or_null(report.error->smallest_device_budget_bytes)},
+                     {"smallest_host_budget_bytes",
+                      value_or_null(report.error->smallest_host_budget_bytes)}};
   }
   return json;
 }

@@ -21,7 +21,14 @@ namespace ebb::offload {
 struct RefusedRun {
   std::string code;  // Of the Error: "RESOURCE_EXHAUSTED".
   std::string message;
-  std::optional<std::size_t> smallest_device_budget_bytes;
+  std::optional<std::size_t> smallest_device_budget_bytes = std::nullopt;
+  std::optional<std::size_t> smallest_host_budget_bytes = std::nullopt;
+};
+
+// What a user should know without looking for it (see warnings.h).
+struct Warning {
+  std::string code;     // Stable, for machines: "nothing_offloaded".
+  std::string message;  // One sentence without its full stop: what, why, and what to do.
 };
 
 // Bytes and seconds. Byte totals are of the run; step figures are means after the first
@@ -73,6 +80,7 @@ struct Report {
   } order;
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   nlohmann::ordered_json timeline = nlohmann::ordered_json::array();
+  std::vector<Warning> warnings;
   std::optional<RefusedRun> error;  // Of a run that was refused, or failed.
 };
 

@@ -1,14 +1,12 @@
 #include "offload/report/summary.h"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+
+#include "allocator/bytes_text.h"
 
 namespace ebb::offload {
 namespace {
@@ -23,35 +21,29 @@ std::string percent(double part, double whole) {
 
 std::string device_line(const Report& report) {
   const auto& device = report.device;
-  std::string text =
-      absl::StrCat("peak ", bytes_text(static_cast<double>(device.memory.peak_bytes)));
+  std::string text = absl::StrCat("peak ", bytes_text(device.memory.peak_bytes));
   if (device.budget_bytes) {
-    absl::StrAppend(&text, " of ", bytes_text(static_cast<double>(*device.budget_bytes)));
+    absl::StrAppend(&text, " of ", bytes_text(*device.budget_bytes));
   }
-  absl::StrAppend(&text, ", activations ",
-                  bytes_text(static_cast<double>(device.memory.peak_activation_bytes)));
+  absl::StrAppend(&text, ", activations ", bytes_text(device.memory.peak_activation_bytes));
   if (device.peak_without_bytes) {
-    absl::StrAppend(&text, "; without: peak ",
-                    bytes_text(static_cast<double>(*device.peak_without_bytes)));
+    absl::StrAppend(&text, "; without: peak ", bytes_text(*device.peak_without_bytes));
   }
   return text;
 }
 
 std::string moved_line(const EngineFigures& engine) {
-  std::string text =
-      absl::StrCat(bytes_text(static_cast<double>(engine.d2h_bytes)), " to the host, ",
-                   bytes_text(static_cast<double>(engine.h2d_bytes)), " back");
+  std::string text = absl::StrCat(bytes_text(engine.d2h_bytes), " to the host, ",
+                                  bytes_text(engine.h2d_bytes), " back");
   if (engine.revived_bytes > 0) {
-    absl::StrAppend(&text, ", ", bytes_text(static_cast<double>(engine.revived_bytes)),
+    absl::StrAppend(&text, ", ", bytes_text(engine.revived_bytes),
                     " needed while still there");
   }
   if (engine.dropped_bytes > 0) {
-    absl::StrAppend(&text, ", ", bytes_text(static_cast<double>(engine.dropped_bytes)),
-                    " not needed again");
+    absl::StrAppend(&text, ", ", bytes_text(engine.dropped_bytes), " not needed again");
   }
   if (engine.refetched_bytes > 0) {
-    absl::StrAppend(&text, ", ", bytes_text(static_cast<double>(engine.refetched_bytes)),
-                    " fetched twice");
+    absl::StrAppend(&text, ", ", bytes_text(engine.refetched_bytes), " fetched twice");
   }
   return text;
 }
@@ -95,80 +87,17 @@ std::string order_line(const Report::Order& order) {
                       " violations");
 }
 
-bool offload_asked(const Report& report) {
-  const auto asked = report.config.find("offload");
-  return asked != report.config.end() && asked->is_string() && *asked != "none";
-}
-
-std::string no_room(const EngineFigures& engine) {
-  return absl::StrCat("host memory had no room for ",
-                      bytes_text(static_cast<double>(engine.no_room_bytes)),
-                      "; give it more with --host-budget");
-}
-
-std::string why_nothing(const EngineFigures& engine) {
-  if (engine.no_room_bytes > 0) return no_room(engine);
-  if (engine.kept_bytes + engine.recomputed_bytes == 0) return "nothing was saved";
-  return "every tensor that may go is smaller than the minimum size (--min-offload-bytes), "
-         "or none was saved";
-}
-
-// What the device held most of at its peak.
-std::string why_no_gain(const Report& report) {
-  const BytesByPurpose& at_peak = report.device.memory.at_peak;
-  const auto most = static_cast<std::size_t>(
-      std::max_element(at_peak.bytes.begin(), at_peak.bytes.end()) - at_peak.bytes.begin());
-  return absl::StrCat("most of it is ", name(static_cast<Purpose>(most)), ", ",
-                      bytes_text(static_cast<double>(at_peak.bytes[most])), " of ",
-                      bytes_text(static_cast<double>(report.device.memory.peak_bytes)));
-}
-
-std::string warnings(const Report& report) {
-  if (!offload_asked(report)) return {};
-  if (report.engine.offloaded_bytes == 0) {
-    return absl::StrCat("  WARNING: nothing was offloaded: ", why_nothing(report.engine),
-                        ".\n");
-  }
-  // Within 2 % is no gain that anybody asked for.
-  const auto without = report.device.peak_without_bytes;
-  if (without && static_cast<double>(report.device.memory.peak_bytes) >
-                     0.98 * static_cast<double>(*without)) {
-    return absl::StrCat(
-        "  WARNING: ", bytes_text(static_cast<double>(report.engine.d2h_bytes)),
-        " were moved, but the peak did not: ",
-        report.engine.no_room_bytes > 0 ? no_room(report.engine) : why_no_gain(report),
-        ".\n");
-  }
-  if (report.engine.no_room_bytes > 0) {
-    return absl::StrCat("  WARNING: not all was offloaded: ", no_room(report.engine),
-                        ".\n");
-  }
-  return {};
-}
-
 std::string refused(const RefusedRun& error) {
   std::string text = absl::StrCat("  FAILED: ", error.message, "\n");
   if (error.smallest_device_budget_bytes) {
     line(text, "would fit",
          absl::StrCat("--device-budget ", *error.smallest_device_budget_bytes, " (",
-                      bytes_text(static_cast<double>(*error.smallest_device_budget_bytes)),
-                      ")"));
+                      bytes_text(*error.smallest_device_budget_bytes), ")"));
   }
   return text;
 }
 
 }  // namespace
-
-std::string bytes_text(double bytes) {
-  constexpr std::array<std::pair<const char*, double>, 4> kUnits = {
-      {{"TiB", 0x1p40}, {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}}};
-  for (const auto& [unit, size] : kUnits) {
-    if (bytes < size) continue;
-    const double count = bytes / size;
-    return absl::StrFormat("%.*f %s", count < 10 ? 2 : count < 100 ? 1 : 0, count, unit);
-  }
-  return absl::StrFormat("%.0f B", bytes);
-}
 
 std::string seconds_text(double seconds) {
   if (seconds >= 1) return absl::StrFormat("%.3g s", seconds);
@@ -199,7 +128,10 @@ std::string summary(const Report& report) {
   }
   line(text, "gradients", gradients_line(report.gradients));
   line(text, "order", order_line(report.order));
-  return text + warnings(report);
+  for (const Warning& warning : report.warnings) {
+    absl::StrAppend(&text, "  WARNING: ", warning.message, ".\n");
+  }
+  return text;
 }
 
 }  // namespace ebb::offload

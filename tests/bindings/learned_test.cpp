@@ -30,13 +30,28 @@ TEST(LearnedTest, ContinuesTheUnseenTextAndSaysHowWellItPredictsIt) {
 TEST(LearnedTest, ADeviceWithoutRoomIsAnAnswer) {
   const config::RunConfig config = test::tiny_request({{"batch", "512"}});
   const train::TextData data("text", std::string(40000, 'a'), 32, 256);
-  const auto device = device::make_sim_device(
-      {.profile = config.profile, .order = {}, .limit_bytes = std::size_t{1} << 20},
-      cpu_kernels());
+  device::SimOptions options;
+  options.profile = config.profile;
+  options.limit_bytes = std::size_t{1} << 20;
+  const auto device = device::make_sim_device(options, cpu_kernels());
   const nn::Gpt2 model(*device, config.model, 1);
   const Learned learned = look_at_learned(model, data, config);
   EXPECT_NE(learned.why_not, "");
   EXPECT_THAT(to_text(learned), HasSubstr("no text was sampled"));
+}
+
+TEST(LearnedTest, NeedsNoMoreThanTheTrainingOfATinyModelDid) {
+  const config::RunConfig config = test::tiny_request({{"batch", "1"}, {"seq", "8"}});
+  const train::TextData data("text", std::string(4000, 'a'), 8, 256);
+  RunSetup setup;
+  setup.dry = true;
+  cli::Run dry(config, setup, nullptr);
+  dry.step();
+  setup.dry = false;
+  setup.device_limit_bytes = dry.device().memory().figures().peak_reserved_bytes;
+  cli::Run run(config, setup, &data);
+  run.step();
+  EXPECT_EQ(look_at_learned(run.model(), data, config).why_not, "");
 }
 
 TEST(LearnedTest, PrintsNothingThatUpsetsATerminal) {

@@ -119,19 +119,63 @@ TEST_F(PreflightTest, KeepsTheHostBudget) {
   EXPECT_LE(tight.figures.host.pinned_bytes, parked / 2);
 }
 
+TEST_F(PreflightTest, NamesASmallestHostBudgetThatWorksAndBelowWhichNothingDoes) {
+  // Less than the batches on their way need.
+  const Flags policy{{"offload", "saved"}, {"batch", "64"}, {"seq", "64"}};
+  const Refusal refusal = refused(with(policy, "host-budget", 1));
+  EXPECT_EQ(refusal.code, absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(refusal.smallest_host_budget_bytes.has_value());
+  const std::size_t smallest = *refusal.smallest_host_budget_bytes;
+  EXPECT_THAT(refusal.message,
+              AllOf(HasSubstr("of host memory and has 1 B (its host budget)"),
+                    HasSubstr("--host-budget " + std::to_string(smallest))));
+  EXPECT_LE(cleared(with(policy, "host-budget", smallest)).figures.host.pinned_bytes,
+            smallest);
+  EXPECT_EQ(
+      refused(with(policy, "host-budget", smallest / 100 * 97)).smallest_host_budget_bytes,
+      smallest);
+}
+
+TEST_F(PreflightTest, NamesBothBudgetsWhereEitherWouldDo) {
+  const Flags policy{{"offload", "saved"}};
+  const Clearance open = cleared(policy);
+  const std::size_t device = open.figures.memory.peak_bytes + 4096;
+  const Flags tight = with(with(policy, "device-budget", device), "host-budget", 8192);
+  const Refusal refusal = refused(tight);
+  ASSERT_TRUE(refusal.smallest_host_budget_bytes.has_value());
+  ASSERT_TRUE(refusal.smallest_device_budget_bytes.has_value());
+  EXPECT_THAT(refusal.message,
+              AllOf(HasSubstr("--host-budget"), HasSubstr("--device-budget")));
+  (void)cleared(with(with(policy, "device-budget", device), "host-budget",
+                     *refusal.smallest_host_budget_bytes));
+  (void)cleared(with(with(policy, "device-budget", *refusal.smallest_device_budget_bytes),
+                     "host-budget", 8192));
+}
+
+HostLimits leaves(std::size_t bytes) {
+  HostLimits limits;
+  limits.cgroup = {.file = "/sys/fs/cgroup/job/memory.max",
+                   .group = "/job",
+                   .limit_bytes = bytes + 1000,
+                   .used_bytes = 1000};
+  return limits;
+}
+
 TEST_F(PreflightTest, RefusesASimulatedDeviceThatTheMachineHasNoRoomFor) {
   const Clearance run = cleared({{"offload", "saved"}});
   const std::size_t needs = run.figures.memory.peak_reserved_bytes + run.host_reserve_bytes;
   const config::RunConfig real = test::tiny_request();
-  EXPECT_FALSE(machine_refusal(real, run, needs));
-  EXPECT_FALSE(machine_refusal(real, run, std::nullopt));
-  const auto refusal = machine_refusal(real, run, needs - 1);
+  EXPECT_FALSE(machine_refusal(real, run, leaves(needs)));
+  EXPECT_FALSE(machine_refusal(real, run, {}));
+  const auto refusal = machine_refusal(real, run, leaves(needs - 1));
   ASSERT_TRUE(refusal.has_value());
   EXPECT_THAT(refusal->message,
-              AllOf(HasSubstr("of this machine's memory"), HasSubstr("add --dry")));
-  EXPECT_FALSE(machine_refusal(test::tiny_request({{"dry", "true"}}), run, needs - 1));
-  EXPECT_TRUE(
-      machine_refusal(test::tiny_request({{"verify-gradients", "true"}}), run, needs));
+              AllOf(HasSubstr("/job/memory.max allows"), HasSubstr("to raise it: echo"),
+                    HasSubstr("what is offloaded"), HasSubstr("add --dry")));
+  EXPECT_FALSE(
+      machine_refusal(test::tiny_request({{"dry", "true"}}), run, leaves(needs - 1)));
+  EXPECT_TRUE(machine_refusal(test::tiny_request({{"verify-gradients", "true"}}), run,
+                              leaves(needs)));
 }
 
 TEST_F(PreflightTest, TakesTheCapacityForABudget) {

@@ -10,12 +10,14 @@
 #include <gtest/gtest.h>
 
 #include "allocator/error.h"
+#include "tests/support/errors.h"
 
 namespace ebb::config {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Property;
@@ -197,9 +199,35 @@ TEST(RunConfigTest, DoesNotOverwriteWhatItReads) {
 
 TEST(RunConfigTest, CarriesOutWhatIsUnusualAndSaysSo) {
   EXPECT_THAT(config({{"checkpoint", "every:50"}}).notes(),
-              Contains(HasSubstr("one segment of all 12 layers")));
+              ElementsAre(AllOf(Field(&Note::code, "one_segment"),
+                                Field(&Note::message, HasSubstr("all 12 layers")))));
   EXPECT_THAT(config({{"min-offload-bytes", "1MiB"}}).notes(),
-              Contains(HasSubstr("no effect")));
+              ElementsAre(AllOf(Field(&Note::code, "no_effect"),
+                                Field(&Note::message, HasSubstr("--offload is none")))));
+}
+
+TEST(RunConfigTest, SoaksWithTheEngineAtWorkUnlessToldOtherwise) {
+  const RunConfig run = config({{"stress", "true"}});
+  EXPECT_TRUE(run.stress);
+  EXPECT_EQ(run.steps, 2000);
+  EXPECT_EQ(run.offload, OffloadPolicy::kSaved);
+  EXPECT_EQ(config({{"stress", "true"}, {"offload", "inputs"}, {"steps", "5"}}).offload,
+            OffloadPolicy::kInputs);
+  EXPECT_EQ(config({{"stress", "true"}, {"steps", "5"}}).steps, 5);
+}
+
+TEST(RunConfigTest, RefusesWhatASoakHasNoUseFor) {
+  for (const char* flag : {"model", "layers", "data", "batch", "checkpoint", "dry",
+                           "verify-gradients", "verify-recompute"}) {
+    EXPECT_THAT(([&] {
+                  config({{"stress", "true"}, {flag, "1"}});
+                }),
+                test::refuses("--stress", std::string("leave --") + flag + " out"));
+  }
+  EXPECT_THAT(([] {
+                config({{"stress", "true"}, {"offload", "none"}});
+              }),
+              test::refuses("--offload inputs or saved"));
 }
 
 TEST(RunConfigTest, WritesEverySettingIntoTheReport) {

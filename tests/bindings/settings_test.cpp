@@ -8,15 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
+#include "tests/support/errors.h"
 
 namespace ebb::config {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Property;
-using ::testing::Throws;
 
 Lookup variables(std::map<std::string, std::string> values) {
   return [values = std::move(values)](const char* name) -> std::optional<std::string> {
@@ -35,9 +30,15 @@ TEST(SettingsTest, TakesBudgetsFromTheEnvironmentUnderTheirOwnName) {
   EXPECT_EQ(settings.at("device-budget").value, "2GiB");
 }
 
-TEST(SettingsTest, AnEmptyVariableIsNotSet) {
-  EXPECT_TRUE(
-      environment_settings(variables({{"EBB_HOST_BUDGET", ""}, {"EBB_NVME", ""}})).empty());
+TEST(SettingsTest, NamesABudgetThatIsEmpty) {
+  for (const char* name : {"EBB_HOST_BUDGET", "EBB_DEVICE_BUDGET"}) {
+    EXPECT_THAT(
+        [&] {
+          environment_settings(variables({{name, ""}}));
+        },
+        test::refuses(name, "is empty", "unset it"));
+  }
+  EXPECT_TRUE(environment_settings(variables({{"EBB_NVME", ""}})).empty());
 }
 
 TEST(SettingsTest, SaysThatItHasNoUseForAnNvmeFolder) {
@@ -45,17 +46,23 @@ TEST(SettingsTest, SaysThatItHasNoUseForAnNvmeFolder) {
       [] {
         environment_settings(variables({{"EBB_NVME", "/scratch"}}));
       },
-      Throws<Error>(
-          AllOf(Property(&Error::code, absl::StatusCode::kInvalidArgument),
-                Property(&Error::what, AllOf(HasSubstr("EBB_NVME"), HasSubstr("unset"))))));
+      test::refuses("EBB_NVME", "unset"));
 }
 
-TEST(SettingsTest, AFlagWinsOverTheEnvironment) {
-  const Settings flags{{"host-budget", {"--host-budget", "3GiB"}}};
-  const Settings both = merged(flags, {{"host-budget", {"EBB_HOST_BUDGET", "1GiB"}},
-                                       {"device-budget", {"EBB_DEVICE_BUDGET", "2GiB"}}});
-  EXPECT_EQ(both.at("host-budget").value, "3GiB");
-  EXPECT_EQ(both.at("device-budget").value, "2GiB");
+TEST(SettingsTest, AFlagWinsOverTheEnvironmentAndBothOverAFile) {
+  const Settings all =
+      merged({.flags = {{"host-budget", {"--host-budget", "3GiB"}}},
+              .environment = {{"host-budget", {"EBB_HOST_BUDGET", "1GiB"}},
+                              {"device-budget", {"EBB_DEVICE_BUDGET", "2GiB"}}},
+              .file = {{"host-budget", {"host-budget in a.json", "4GiB"}},
+                       {"device-budget", {"device-budget in a.json", "5GiB"}},
+                       {"steps", {"steps in a.json", "7"}}}});
+  EXPECT_EQ(all.at("host-budget").value, "3GiB");
+  EXPECT_EQ(all.at("host-budget").name, "--host-budget");
+  EXPECT_EQ(all.at("device-budget").value, "2GiB");
+  EXPECT_EQ(all.at("device-budget").name, "EBB_DEVICE_BUDGET");
+  EXPECT_EQ(all.at("steps").name, "steps in a.json");
+  EXPECT_EQ(all.size(), 3U);
 }
 
 }  // namespace

@@ -54,14 +54,5 @@ TEST(SizesTest, SaysWhatIsWrongAndWhatWouldWork) {
   }
 }
 
-TEST(SizesTest, WritesWholeNumbersWholeAndOthersWithTwoDigits) {
-  EXPECT_EQ(format_size(0), "0 B");
-  EXPECT_EQ(format_size(1023), "1023 B");
-  EXPECT_EQ(format_size(1024), "1 KiB");
-  EXPECT_EQ(format_size(3U << 29), "1.50 GiB");
-  EXPECT_EQ(format_size(std::size_t{40} << 30), "40 GiB");
-  EXPECT_EQ(format_size(std::size_t{1} << 60), "1 EiB");
-}
-
 }  // namespace
 }  // namespace ebb::config

@@ -1,8 +1,5 @@
 #include "bindings/cli/train/train_command.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,48 +10,19 @@
 #include "nlohmann/json.hpp"
 
 #include "bindings/cli/exit_code.h"
+#include "tests/support/captured.h"
+#include "tests/support/temp_folder.h"
 
 namespace ebb::cli {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-// What a stream of a command was given.
-class Captured {
- public:
-  Captured() : file_(open_memstream(&text_, &size_)) {}
-  ~Captured() {
-    std::fclose(file_);
-    std::free(text_);
-  }
-  Captured(const Captured&) = delete;
-  Captured& operator=(const Captured&) = delete;
-
-  std::FILE* file() const { return file_; }
-  std::string text() const {
-    std::fflush(file_);
-    return {text_, size_};
-  }
-
- private:
-  char* text_ = nullptr;
-  std::size_t size_ = 0;
-  std::FILE* file_;
-};
 
 class TrainCommandTest : public ::testing::Test {
  protected:
-  TrainCommandTest() {
-    std::string name = (fs::temp_directory_path() / "train_command_test.XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~TrainCommandTest() override { fs::remove_all(folder_); }
-
-  std::string report_path() const { return (folder_ / "r.json").string(); }
+  std::string report_path() const { return folder_.path("r.json"); }
   nlohmann::json report() const {
-    std::ifstream file(report_path());
-    return nlohmann::json::parse(file);
+    return nlohmann::json::parse(folder_.contents("r.json"));
   }
   int run(const std::vector<std::pair<std::string, std::string>>& more) {
     config::Settings settings;
@@ -72,9 +40,9 @@ class TrainCommandTest : public ::testing::Test {
     return train(settings, {.out = out_.file(), .err = err_.file()});
   }
 
-  fs::path folder_;
-  Captured out_;
-  Captured err_;
+  const test::TempFolder folder_;
+  test::Captured out_;
+  test::Captured err_;
 };
 
 TEST_F(TrainCommandTest, TrainsReportsAndSummarises) {
@@ -112,13 +80,30 @@ TEST_F(TrainCommandTest, WritesNoReportOfAWrongRequest) {
   EXPECT_EQ(run({{"offload", "inputs"}}), kWrongRequest);
   EXPECT_EQ(run({{"data", "/no/such/text"}}), kWrongRequest);
   EXPECT_EQ(run({{"report", "/no/such/folder/r.json"}}), kWrongRequest);
-  EXPECT_TRUE(fs::is_empty(folder_));
+  EXPECT_EQ(folder_.files(), 0U);
   EXPECT_EQ(out_.text(), "");
 }
 
-TEST_F(TrainCommandTest, SaysWhatIsUnusual) {
+TEST_F(TrainCommandTest, WarnsOfWhatIsUnusualAndOfWhatDidNotHappen) {
   EXPECT_EQ(run({{"checkpoint", "every:9"}}), kSuccess);
-  EXPECT_THAT(err_.text(), HasSubstr("one segment of all 2 layers"));
+  EXPECT_THAT(err_.text(),
+              HasSubstr("ebb: warning: --checkpoint every:9 makes one segment"));
+  EXPECT_EQ(report()["warnings"][0]["code"], "one_segment");
+
+  EXPECT_EQ(run({{"offload", "saved"}, {"min-offload-bytes", "1GiB"}}), kSuccess);
+  EXPECT_EQ(report()["warnings"][0]["code"], "nothing_offloaded");
+  EXPECT_THAT(err_.text(), HasSubstr("ebb: warning: nothing was offloaded"));
+  EXPECT_THAT(out_.text(), HasSubstr("WARNING: nothing was offloaded"));
+}
+
+TEST_F(TrainCommandTest, NamesTheSmallestHostBudgetThatWouldDo) {
+  EXPECT_EQ(run({{"offload", "saved"}, {"host-budget", "1"}}), kFailed);
+  EXPECT_EQ(report()["error"]["code"], "RESOURCE_EXHAUSTED");
+  EXPECT_THAT(report()["error"]["message"].get<std::string>(), HasSubstr("host memory"));
+  const auto smallest = report()["error"]["smallest_host_budget_bytes"].get<std::size_t>();
+  EXPECT_GT(smallest, 1U);
+  EXPECT_EQ(run({{"offload", "saved"}, {"host-budget", std::to_string(smallest)}}),
+            kSuccess);
 }
 
 }  // namespace

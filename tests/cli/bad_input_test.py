@@ -77,7 +77,14 @@ WRONG = {
     "--dry --verify-gradients": "dry",
     "--dtype f8": "f8",
     "--report": "report",
+    "--stress --dry": "stress",
+    "--host-budget nan": "host-budget",
+    "--host-budget 99999999999999999999999999": "host-budget",
+    "--min-offload-bytes nan": "min-offload-bytes",
 }
+ENVIRONMENT = [  # Budgets that are none.
+    ("EBB_HOST_BUDGET", value) for value in ("", "nan", "-1", "0", "12QiB", "99999999999999999999999999")
+] + [("EBB_DEVICE_BUDGET", value) for value in ("", "nan", "-1GiB", "much")]
 LIMITS = {  # More than the profile, or the machine, has.
     "--device-budget 1024TiB": "a100-pcie4",
     "--host-budget 1024TiB": "host",
@@ -91,13 +98,19 @@ class BadInput(EbbTest):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def ebb(self, *arguments):
+    def ebb(self, *arguments, environment=None):
         return subprocess.run(
-            [EBB, *map(str, arguments)], capture_output=True, text=True, cwd=self.folder, timeout=120, stdin=subprocess.DEVNULL
+            [EBB, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **(environment or {})},
         )
 
-    def assert_bad(self, codes, names, *arguments, before=()):
-        done = self.ebb(*arguments)
+    def assert_bad(self, codes, names, *arguments, before=(), environment=None):
+        done = self.ebb(*arguments, environment=environment)
         self.assertIn(done.returncode, codes, f"{arguments}: exit {done.returncode}\n{done.stderr}")
         self.assertRegex(done.stderr, re.compile(re.escape(names), re.I), str(arguments))
         self.assertLess(len(done.stderr), ONE_SENTENCE, done.stderr)
@@ -110,6 +123,14 @@ class BadInput(EbbTest):
         for line, names in WRONG.items():
             with self.subTest(line=line):
                 self.assert_bad((2,), names, "train", "--data", TEXT, *SMALL, *line.split())
+
+    def test_empty_flags_and_variables_are_named(self):
+        for flag in ("--device-budget", "--host-budget", "--min-offload-bytes"):
+            with self.subTest(flag=flag):
+                self.assert_bad((2,), flag, "train", "--data", TEXT, *SMALL, flag, "")
+        for name, value in ENVIRONMENT:
+            with self.subTest(name=name, value=value):
+                self.assert_bad((2,), name, "train", "--data", TEXT, *SMALL, environment={name: value})
 
     def test_no_command_and_unknown_commands(self):
         self.assert_bad((2,), "--help")

@@ -1,20 +1,12 @@
 """With each layer's boundary input offloaded, activation memory does not grow with depth."""
 
 import harness
-from harness import MODEL, PLAIN, EbbTest, flags, run_all
+from harness import MODEL, PLAIN, EbbTest, flags, run_all, without
 
 OFFLOADED = ("every:1", "inputs")
 DEPTHS = (8, 16, 32, 48)
 SHALLOW, DEEP = DEPTHS[0], DEPTHS[-1]
 STEPS = 2
-
-
-def without_layers(arguments):
-    """MODEL less its own --layers."""
-    if "--layers" not in arguments:
-        return arguments
-    at = arguments.index("--layers")
-    return arguments[:at] + arguments[at + 2 :]
 
 
 class Depth(EbbTest):
@@ -24,13 +16,13 @@ class Depth(EbbTest):
 
     def test_peak_activations_at_48_layers_are_those_at_8(self):
         for more in ([], ["--dry"]):
-            peaks = self.peaks(without_layers(MODEL), OFFLOADED, *more)
+            peaks = self.peaks(without("--layers", MODEL), OFFLOADED, *more)
             print(f"\nlayers {DEPTHS}, every:1 + inputs {more}: peak activation bytes {peaks}")
             self.assertLessEqual(max(peaks), 1.05 * peaks[0], peaks)
 
     def test_without_offload_they_grow(self):
         for policy in (PLAIN, ("every:1", "none")):
-            peaks = self.peaks(without_layers(MODEL), policy, "--dry")
+            peaks = self.peaks(without("--layers", MODEL), policy, "--dry")
             print(f"\nlayers {DEPTHS}, {policy}: peak activation bytes {peaks}")
             self.assertEqual(peaks, sorted(set(peaks)))
             self.assertGreater(peaks[-1], 1.05 * peaks[0])

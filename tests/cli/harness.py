@@ -46,6 +46,14 @@ def flags(policy):
     return ["--checkpoint", policy[0], "--offload", policy[1]]
 
 
+def without(flag, arguments):
+    """Arguments less a flag and its value."""
+    if flag not in arguments:
+        return arguments
+    at = arguments.index(flag)
+    return arguments[:at] + arguments[at + 2 :]
+
+
 class Run:
     """One run of `ebb`: its exit code, what it printed, and its report if it wrote one."""
 

@@ -85,8 +85,15 @@ KEYS = {
     "plan": optional(OBJECT),
     "stages": LIST,
     "timeline": LIST,
+    "warnings": LIST,
 }
-ERROR = {"code": TEXT, "message": TEXT, "smallest_device_budget_bytes": optional(COUNT)}
+WARNING = {"code": TEXT, "message": TEXT}
+ERROR = {
+    "code": TEXT,
+    "message": TEXT,
+    "smallest_device_budget_bytes": optional(COUNT),
+    "smallest_host_budget_bytes": optional(COUNT),
+}
 
 
 def is_a(kind, value):
@@ -165,6 +172,8 @@ def problems(report, dry=False):
     if found:
         return found
     found = list(sum_problems(report))
+    for index, warning in enumerate(report["warnings"]):
+        found += shape_problems(WARNING, warning, f"warnings[{index}]")
     steps = 0 if dry else report["steps"]
     for name, values in (("loss", report["loss"]), ("checksum", report["gradients"]["checksum"])):
         # Checksums cost a pass over the gradients, so a run may leave them out altogether.

@@ -48,7 +48,8 @@ TEST(ReportTest, HasTheKeysThatToolsRelyOn) {
                               "order",
                               "plan",
                               "stages",
-                              "timeline"}));
+                              "timeline",
+                              "warnings"}));
   EXPECT_EQ(keys(json["environment"]), (Keys{"version", "commit", "cpu", "threads"}));
   EXPECT_EQ(keys(json["device"]),
             (Keys{"name", "budget_bytes", "peak_bytes", "peak_activation_bytes",
@@ -122,12 +123,21 @@ TEST(ReportTest, ARefusedRunSaysWhyAndWhatWouldFit) {
   Report report;
   report.error = RefusedRun{"RESOURCE_EXHAUSTED", "does not fit", 1234};
   const auto json = to_json(report);
-  EXPECT_EQ(keys(json["error"]), (Keys{"code", "message", "smallest_device_budget_bytes"}));
+  EXPECT_EQ(keys(json["error"]), (Keys{"code", "message", "smallest_device_budget_bytes",
+                                       "smallest_host_budget_bytes"}));
   EXPECT_EQ(json["error"]["smallest_device_budget_bytes"], 1234);
   EXPECT_TRUE(json["time"]["bound"].is_null());
   report.error->smallest_device_budget_bytes.reset();
   EXPECT_TRUE(to_json(report)["error"]["smallest_device_budget_bytes"].is_null());
   EXPECT_FALSE(to_json(Report{}).contains("error"));
+}
+
+TEST(ReportTest, ListsWarningsWithTheirCodes) {
+  Report report;
+  EXPECT_TRUE(to_json(report)["warnings"].is_array());
+  report.warnings = {{"a_code", "why"}};
+  EXPECT_EQ(to_json(report)["warnings"][0]["code"], "a_code");
+  EXPECT_EQ(to_json(report)["warnings"][0]["message"], "why");
 }
 
 TEST(ReportTest, RatesAreBytesOverTheTimeThatTheLinkWasBusy) {

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "absl/strings/ascii.h"
@@ -15,22 +13,27 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
+#include "allocator/bytes_text.h"
+#include "allocator/error.h"
 #include "allocator/host_limits.h"
+#include "allocator/read_file.h"
 #include "bindings/cli/environment.h"
-#include "bindings/config/sizes.h"
 
 namespace ebb::cli {
 namespace {
 
 namespace fs = std::filesystem;
 using State = Finding::State;
-using config::format_size;
 
 std::optional<std::string> first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  return std::string(absl::StripAsciiWhitespace(line));
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  try {
+    const std::string text = read_file(path.string(), kMostBytes);
+    if (text.empty()) return std::nullopt;
+    return std::string(absl::StripAsciiWhitespace(text.substr(0, text.find('\n'))));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 std::vector<std::string> entries(const fs::path& folder) {
@@ -69,8 +72,8 @@ Finding ram(const HostLimits& limits) {
     finding.remedy = "mount -t proc proc /proc";
     return finding;
   }
-  finding.text = absl::StrCat(format_size(*limits.total_bytes), ", of which ",
-                              format_size(*limits.available_bytes), " are available");
+  finding.text = absl::StrCat(bytes_text(*limits.total_bytes), ", of which ",
+                              bytes_text(*limits.available_bytes), " are available");
   finding.figures["total_bytes"] = *limits.total_bytes;
   finding.figures["available_bytes"] = *limits.available_bytes;
   return finding;
@@ -84,13 +87,13 @@ Finding cgroup(const HostLimits& limits) {
     return finding;
   }
   const HostLimits::Cgroup& group = *limits.cgroup;
-  finding.text = absl::StrCat(format_size(group.limit_bytes), " at most (", group.file,
-                              "), of which ", format_size(group.room_bytes()), " are left");
+  finding.text = absl::StrCat(bytes_text(group.limit_bytes), " at most (", group.file,
+                              "), of which ", bytes_text(group.room_bytes()), " are left");
   finding.figures["limit_bytes"] = group.limit_bytes;
   finding.figures["room_bytes"] = group.room_bytes();
   if (limits.total_bytes && group.limit_bytes < *limits.total_bytes) {
     finding.state = State::kLimited;
-    finding.remedy = "give the container more memory (docker run --memory, or memory.max)";
+    finding.remedy = group.how_to_raise(*limits.total_bytes);
   }
   return finding;
 }
@@ -102,7 +105,7 @@ Finding memlock(const HostLimits& limits) {
     finding.figures["limit_bytes"] = nullptr;
     return finding;
   }
-  finding.text = absl::StrCat(format_size(*limits.memlock_bytes),
+  finding.text = absl::StrCat(bytes_text(*limits.memlock_bytes),
                               " of locked memory; the simulated device needs none");
   finding.figures["limit_bytes"] = *limits.memlock_bytes;
   finding.state = State::kLimited;
@@ -203,7 +206,7 @@ Finding nvme(const Surroundings& around) {
     finding.text = "no disk; this release offloads to host memory only";
     return finding;
   }
-  finding.text = absl::StrCat(absl::StrJoin(disks, ", "), " (", format_size(bytes),
+  finding.text = absl::StrCat(absl::StrJoin(disks, ", "), " (", bytes_text(bytes),
                               "); this release offloads to host memory only");
   if (!uring) {
     finding.state = State::kLimited;

@@ -16,7 +16,7 @@ namespace ebb::cli {
 namespace {
 
 constexpr std::int64_t kBatches = 2;
-constexpr std::size_t kPrompt = 48;
+constexpr std::int64_t kPrompt = 48;
 
 std::int64_t parameters(const nn::Gpt2& model) {
   std::int64_t count = 0;
@@ -38,12 +38,15 @@ Learned look_at_learned(const nn::Gpt2& model, const train::TextData& data,
                         const config::RunConfig& config) {
   Learned learned;
   const auto unseen = data.validation().empty() ? data.training() : data.validation();
-  const auto prompt = unseen.first(std::min(unseen.size(), kPrompt));
+  // No longer than in training: the device has what that needs, and often no more.
+  const auto context = std::min<std::int64_t>(kPrompt, config.seq);
+  const auto prompt =
+      unseen.first(std::min(unseen.size(), static_cast<std::size_t>(context)));
   try {
     learned.validation_loss = train::validation_loss(model, data, kBatches, config.batch);
     learned.text = train::sample_text(
         model, prompt,
-        {.tokens = sample_tokens(model), .context = kPrompt, .seed = config.seed});
+        {.tokens = sample_tokens(model), .context = context, .seed = config.seed});
     learned.prompt = train::decode_bytes(prompt);
   } catch (const Error& error) {
     if (error.code() != absl::StatusCode::kResourceExhausted) throw;
@@ -58,7 +61,9 @@ std::string to_text(const Learned& learned) {
     absl::StrAppendFormat(&text, "validation loss %.4f\n", *learned.validation_loss);
   }
   if (!learned.why_not.empty()) {
-    absl::StrAppend(&text, "no text was sampled: ", learned.why_not, "\n");
+    absl::StrAppend(&text,
+                    "no text was sampled, for the device has only what training needs: ",
+                    learned.why_not, "\n");
     return text;
   }
   absl::StrAppend(&text, "sample, after \"", train::printable(learned.prompt), "\":\n",

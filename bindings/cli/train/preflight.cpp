@@ -7,14 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "allocator/bytes_text.h"
 #include "bindings/cli/train/budget_search.h"
-#include "bindings/config/sizes.h"
 
 namespace ebb::cli {
 namespace {
 
 using config::CheckpointPolicy;
-using config::format_size;
 using config::OffloadPolicy;
 using config::RunConfig;
 
@@ -55,8 +54,10 @@ class Preflight {
   bool clear(const RunConfig& config, std::optional<std::size_t> limit,
              Clearance& clearance) const;
   std::optional<std::size_t> smallest(const RunConfig& config, std::size_t has) const;
+  // The host budget with which the run fits `limit`, if it has one that does not do.
+  std::optional<std::size_t> smallest_host(std::optional<std::size_t> limit) const;
   std::string suggestion(std::size_t budget) const;
-  Refusal refuse(std::size_t budget) const;
+  Refusal refuse(std::optional<std::size_t> budget) const;
 
   const RunConfig& config_;
   const Interrupt& interrupt_;
@@ -140,6 +141,27 @@ std::optional<std::size_t> Preflight::smallest(const RunConfig& config,
   return budget;
 }
 
+std::optional<std::size_t> Preflight::smallest_host(
+    std::optional<std::size_t> limit) const {
+  if (!config_.host_budget_bytes) return std::nullopt;
+  RunConfig other = config_;
+  other.host_budget_bytes = std::nullopt;
+  Clearance clearance;
+  if (!clear(other, limit, clearance)) return std::nullopt;
+  const std::size_t enough = clearance.figures.host.pinned_bytes;
+  const std::int64_t steps = std::min(steps_, kSearchSteps);
+  std::size_t budget = smallest_budget(0, enough, [&](std::size_t bytes) {
+    other.host_budget_bytes = bytes;
+    return roomy(other, steps, limit).fits;
+  });
+  // All steps, with the pool that the run would have.
+  for (;; budget += budget / 200 + 512) {
+    other.host_budget_bytes = budget;
+    if (clear(other, limit, clearance)) return budget;
+    if (budget > 2 * enough) return std::nullopt;
+  }
+}
+
 // The policy that fits and costs the least time.
 std::string Preflight::suggestion(std::size_t budget) const {
   static constexpr std::array<std::pair<const char*, OffloadPolicy>, 5> kPolicies{
@@ -166,40 +188,57 @@ std::string Preflight::suggestion(std::size_t budget) const {
   return best;
 }
 
-Refusal Preflight::refuse(std::size_t budget) const {
+Refusal Preflight::refuse(std::optional<std::size_t> budget) const {
+  constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   Refusal refusal;
-  refusal.smallest_device_budget_bytes = smallest(config_, budget);
-  const std::string has = absl::StrCat(
-      format_size(budget), config_.device_budget_bytes
-                               ? " (its device budget)"
-                               : absl::StrCat(" (all that ", config_.device, " has)"));
-  if (!refusal.smallest_device_budget_bytes) {
+  refusal.smallest_device_budget_bytes = smallest(config_, budget.value_or(kAll));
+  refusal.smallest_host_budget_bytes = smallest_host(budget);
+  const auto device = refusal.smallest_device_budget_bytes;
+  const auto host = refusal.smallest_host_budget_bytes;
+  const std::string has =
+      !budget ? "no limit of its device's memory"
+              : absl::StrCat(bytes_text(*budget),
+                             config_.device_budget_bytes
+                                 ? " (its device budget)"
+                                 : absl::StrCat(" (all that ", config_.device, " has)"));
+  if (host) {
     refusal.message =
-        absl::StrCat("the run does not fit ", has, " with a host budget of ",
-                     format_size(config_.host_budget_bytes.value_or(0)),
-                     ", whatever the device has: give it a larger --host-budget");
+        absl::StrCat("the run needs ", bytes_text(*host), " of host memory and has ",
+                     bytes_text(*config_.host_budget_bytes),
+                     " (its host budget): it would fit with "
+                     "--host-budget ",
+                     *host);
+    if (device) {
+      absl::StrAppend(&refusal.message, ", or with --device-budget ", *device);
+    }
     return refusal;
   }
-  const std::size_t needs = *refusal.smallest_device_budget_bytes;
-  const std::string better = suggestion(budget);
+  if (!device) {
+    refusal.message =
+        absl::StrCat("the run does not fit ", has, " with a host budget of ",
+                     bytes_text(config_.host_budget_bytes.value_or(0)),
+                     ", whatever one of the two were: take a smaller --batch or --seq");
+    return refusal;
+  }
+  const std::string better = suggestion(budget.value_or(kAll));
   refusal.message = absl::StrCat(
-      "the run needs ", format_size(needs), " of device memory and has ", has, ": ",
+      "the run needs ", bytes_text(*device), " of device memory and has ", has, ": ",
       better.empty()
           ? std::string(
                 "no policy of this release makes it fit, so take a smaller --batch, "
                 "--seq or model, or --device-budget ")
           : absl::StrCat("it would fit with ", better, ", or with --device-budget "),
-      needs);
+      *device);
   return refusal;
 }
 
 Verdict Preflight::run() {
-  const RunConfig plain = with_policy(config_, "none", OffloadPolicy::kNone);
+  RunConfig plain = with_policy(config_, "none", OffloadPolicy::kNone);
+  plain.host_budget_bytes = std::nullopt;
   const DryFigures without = roomy(plain, std::min(steps_, kSearchSteps), std::nullopt);
   if (!without.fits) {
     return Refusal{.code = absl::StatusCode::kResourceExhausted,
-                   .message = without.why_not,
-                   .smallest_device_budget_bytes = std::nullopt};
+                   .message = without.why_not};
   }
   without_ = {.peak_bytes = without.memory.peak_bytes,
               .step_seconds = without.step_seconds};
@@ -210,14 +249,13 @@ Verdict Preflight::run() {
   const std::optional<std::size_t> capacity = config_.profile.capacity_bytes;
   if (budget && capacity && *budget > *capacity) {
     return Refusal{.code = absl::StatusCode::kInvalidArgument,
-                   .message = absl::StrCat("the device budget of ", format_size(*budget),
+                   .message = absl::StrCat("the device budget of ", bytes_text(*budget),
                                            " is more than ", config_.device,
-                                           " has: ", format_size(*capacity)),
-                   .smallest_device_budget_bytes = std::nullopt};
+                                           " has: ", bytes_text(*capacity))};
   }
   Clearance clearance;
   if (clear(config_, budget, clearance)) return clearance;
-  return refuse(budget.value_or(std::numeric_limits<std::size_t>::max()));
+  return refuse(budget);
 }
 
 }  // namespace
@@ -239,20 +277,47 @@ Verdict preflight(const config::RunConfig& config, const Interrupt& interrupt) {
   return Preflight(config, interrupt).run();
 }
 
+std::optional<Refusal> host_budget_refusal(const config::RunConfig& config,
+                                           const HostLimits& limits) {
+  if (!config.host_budget_bytes || config.dry) return std::nullopt;
+  const std::size_t budget = *config.host_budget_bytes;
+  const auto refusal = [&](const std::string& whose, std::size_t limit,
+                           const std::string& what_to_do) {
+    return Refusal{
+        .code = absl::StatusCode::kInvalidArgument,
+        .message = absl::StrCat("the host budget of ", bytes_text(budget), " is more than ",
+                                whose, ": ", bytes_text(limit), "; ", what_to_do)};
+  };
+  if (limits.total_bytes && budget > *limits.total_bytes) {
+    return refusal("the RAM of this machine", *limits.total_bytes, "lower --host-budget");
+  }
+  if (limits.cgroup && budget > limits.cgroup->limit_bytes) {
+    return refusal(
+        absl::StrCat("the limit in ", limits.cgroup->file), limits.cgroup->limit_bytes,
+        absl::StrCat("lower --host-budget, or raise the limit: ",
+                     limits.cgroup->how_to_raise(limits.cgroup->used_bytes + budget)));
+  }
+  return std::nullopt;
+}
+
 std::optional<Refusal> machine_refusal(const config::RunConfig& config,
                                        const Clearance& clearance,
-                                       std::optional<std::size_t> room_bytes) {
-  std::size_t bytes =
-      clearance.figures.memory.peak_reserved_bytes + clearance.host_reserve_bytes;
+                                       const HostLimits& limits) {
+  if (config.dry) return std::nullopt;
+  const std::size_t device = clearance.figures.memory.peak_reserved_bytes;
+  const std::size_t host = clearance.host_reserve_bytes;
   // The second device, and a copy of weights and gradients on the way to it.
-  if (config.verify_gradients) bytes += 2 * clearance.without.peak_bytes;
-  if (config.dry || !room_bytes || bytes <= *room_bytes) return std::nullopt;
-  return Refusal{.code = absl::StatusCode::kResourceExhausted,
-                 .message = absl::StrCat(
-                     "the simulated device and what is parked need ", format_size(bytes),
-                     " of this machine's memory, which has ", format_size(*room_bytes),
-                     " left: add --dry, or take a smaller --batch, --seq or model"),
-                 .smallest_device_budget_bytes = std::nullopt};
+  const std::size_t verifier =
+      config.verify_gradients ? 2 * clearance.without.peak_bytes : 0;
+  const std::string why = limits.why_no_room(device + host + verifier);
+  if (why.empty()) return std::nullopt;
+  return Refusal{
+      .code = absl::StatusCode::kResourceExhausted,
+      .message = absl::StrCat(
+          why, ". The simulated device takes ", bytes_text(device), " of it",
+          host > 0 ? absl::StrCat(", what is offloaded ", bytes_text(host)) : "",
+          verifier > 0 ? absl::StrCat(", --verify-gradients ", bytes_text(verifier)) : "",
+          ": add --dry, or take a smaller --batch, --seq or model")};
 }
 
 }  // namespace ebb::cli

@@ -11,8 +11,9 @@
 
 #include "absl/status/status.h"
 
-#include "bindings/cli/train/dry_run.h"
+#include "allocator/host_limits.h"
 #include "bindings/cli/interrupt.h"
+#include "bindings/cli/train/dry_run.h"
 #include "bindings/config/run_config.h"
 
 namespace ebb::cli {
@@ -38,7 +39,8 @@ struct Clearance {
 struct Refusal {
   absl::StatusCode code = absl::StatusCode::kResourceExhausted;
   std::string message;  // One sentence: what it needs, what there is, what would fit.
-  std::optional<std::size_t> smallest_device_budget_bytes;
+  std::optional<std::size_t> smallest_device_budget_bytes = std::nullopt;
+  std::optional<std::size_t> smallest_host_budget_bytes = std::nullopt;
 };
 
 using Verdict = std::variant<Clearance, Refusal>;
@@ -53,10 +55,15 @@ std::int64_t dry_steps(const config::RunConfig& config);
 // whether the run itself is dry or not. Throws Error{kCancelled}.
 Verdict preflight(const config::RunConfig& config, const Interrupt& interrupt);
 
+// Refuses a host budget of more than the machine will ever have: a mistake, however little
+// the run parks. Not of a dry run.
+std::optional<Refusal> host_budget_refusal(const config::RunConfig& config,
+                                           const HostLimits& limits);
+
 // A simulated device's memory is this machine's: refuses a run that is not dry and needs
-// more of it than `room_bytes` (none: not known).
+// more of it than `limits` leave.
 std::optional<Refusal> machine_refusal(const config::RunConfig& config,
                                        const Clearance& clearance,
-                                       std::optional<std::size_t> room_bytes);
+                                       const HostLimits& limits);
 
 }  // namespace ebb::cli

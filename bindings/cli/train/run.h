@@ -64,7 +64,7 @@ class Run {
 
   std::optional<std::size_t> budget_bytes_;
   std::unique_ptr<offload::RunRecorder>
-      recorder_;  // Outlives device_, whose observer it is.
+      recorder_;                          // Outlives device_, whose observer it is.
   device::CheckDevice* check_ = nullptr;  // device_, if it is one: set while that is made.
   std::unique_ptr<device::Device> device_;
   transfer::Link link_;

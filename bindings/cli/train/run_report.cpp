@@ -1,8 +1,11 @@
 #include "bindings/cli/train/run_report.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 #include "offload/report/timeline.h"
+#include "offload/report/warnings.h"
 
 namespace ebb::cli {
 namespace {
@@ -32,6 +35,9 @@ offload::Report begin_report(const config::RunConfig& config,
   report.device.name = config.device;
   report.device.budget_bytes = device_budget_bytes(config);
   report.host.budget_bytes = config.host_budget_bytes;
+  for (const config::Note& note : config.notes()) {
+    report.warnings.push_back({note.code, note.message});
+  }
   return report;
 }
 
@@ -67,6 +73,9 @@ void fill_report(offload::Report& report, Run& run,
     const device::OrderFigures order = check->order();
     report.order = {
         .checked = true, .accesses = order.accesses, .violations = order.violations};
+  }
+  for (offload::Warning& warning : offload::find_warnings(report)) {
+    report.warnings.push_back(std::move(warning));
   }
 }
 

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,13 +19,13 @@
 #include "bindings/cli/environment.h"
 #include "bindings/cli/exit_code.h"
 #include "bindings/cli/interrupt.h"
+#include "bindings/cli/progress.h"
 #include "bindings/cli/train/learned.h"
 #include "bindings/cli/train/preflight.h"
-#include "bindings/cli/progress.h"
 #include "bindings/cli/train/run.h"
 #include "bindings/cli/train/run_report.h"
+#include "bindings/cli/train/stress.h"
 #include "bindings/config/run_config.h"
-#include "bindings/config/sizes.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "offload/report/report.h"
 #include "offload/report/summary.h"
@@ -32,10 +34,6 @@
 
 namespace ebb::cli {
 namespace {
-
-void say(std::FILE* file, const std::string& line) {
-  std::fprintf(file, "ebb: %s\n", line.c_str());
-}
 
 std::optional<std::string> environment_variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -53,22 +51,34 @@ std::string sentence(const Error& error) {
              : message.substr(0, place);
 }
 
+config::RunConfig read_config(const config::Settings& flags,
+                              const Environment& environment) {
+  config::RunConfig config = config::make_run_config(
+      config::merged({.flags = flags,
+                      .environment = config::environment_settings(environment_variable),
+                      .file = {}}),
+      environment.cores);
+  if (config.data.empty() && !config.stress) config.data = shipped_text();
+  return config;
+}
+
 // What was asked for, read and checked; nothing has been done yet.
 struct Request {
   Environment environment;
   config::RunConfig config;
-  train::TextData data;
+  std::optional<train::TextData> data;  // None under stress.
 };
 
 Request read_request(const config::Settings& flags) {
-  Environment environment = read_environment();
-  config::RunConfig config = config::make_run_config(
-      config::merged(flags, config::environment_settings(environment_variable)),
-      environment.cores);
-  if (config.data.empty()) config.data = shipped_text();
-  auto data = train::TextData::load(config.data, config.seq, config.model.vocabulary);
+  Request request;
+  request.environment = read_environment();
+  request.config = read_config(flags, request.environment);
+  const config::RunConfig& config = request.config;
+  if (!config.stress) {
+    request.data = train::TextData::load(config.data, config.seq, config.model.vocabulary);
+  }
   if (!config.report.empty()) io::check_writable(config.report);
-  return {std::move(environment), std::move(config), std::move(data)};
+  return request;
 }
 
 // One request carried out, from the preflight to the report.
@@ -85,15 +95,23 @@ class TrainCommand {
   const config::RunConfig& config() const { return request_.config; }
   int refuse(const Refusal& refusal);
   int carry_out(const Clearance& clearance);
-  std::optional<Refusal> host_budget_refusal() const;
   void take_steps(Run& run, std::vector<train::StepResult>& steps);
   void write_report();
+  // Those that were not said yet.
+  void say_warnings();
 
   Request request_;
   const Output output_;
   const Interrupt interrupt_;  // Before any other thread.
   offload::Report report_;
+  std::size_t said_ = 0;  // Of its warnings.
 };
+
+void TrainCommand::say_warnings() {
+  for (; said_ < report_.warnings.size(); ++said_) {
+    say(output_.err, absl::StrCat("warning: ", report_.warnings[said_].message));
+  }
+}
 
 void TrainCommand::write_report() {
   if (!config().report.empty()) {
@@ -104,33 +122,12 @@ void TrainCommand::write_report() {
 int TrainCommand::refuse(const Refusal& refusal) {
   report_.error = {.code = absl::StatusCodeToString(refusal.code),
                    .message = refusal.message,
-                   .smallest_device_budget_bytes = refusal.smallest_device_budget_bytes};
+                   .smallest_device_budget_bytes = refusal.smallest_device_budget_bytes,
+                   .smallest_host_budget_bytes = refusal.smallest_host_budget_bytes};
   say(output_.err, refusal.message);
   if (config().json) std::fputs(offload::to_text(report_).c_str(), output_.out);
   write_report();
   return kFailed;
-}
-
-// More than the machine will ever have is a mistake, however little the run parks.
-std::optional<Refusal> TrainCommand::host_budget_refusal() const {
-  const HostLimits limits = read_host_limits();
-  if (!config().host_budget_bytes || config().dry) return std::nullopt;
-  const auto refusal = [&](std::size_t limit, const std::string& whose) {
-    return Refusal{
-        .code = absl::StatusCode::kInvalidArgument,
-        .message = absl::StrCat("the host budget of ",
-                                config::format_size(*config().host_budget_bytes),
-                                " is more than ", whose, ": ", config::format_size(limit)),
-        .smallest_device_budget_bytes = std::nullopt};
-  };
-  if (limits.total_bytes && *config().host_budget_bytes > *limits.total_bytes) {
-    return refusal(*limits.total_bytes, "the RAM of this machine");
-  }
-  if (limits.cgroup && *config().host_budget_bytes > limits.cgroup->limit_bytes) {
-    return refusal(limits.cgroup->limit_bytes,
-                   absl::StrCat("the limit in ", limits.cgroup->file));
-  }
-  return std::nullopt;
 }
 
 void TrainCommand::take_steps(Run& run, std::vector<train::StepResult>& steps) {
@@ -144,8 +141,7 @@ void TrainCommand::take_steps(Run& run, std::vector<train::StepResult>& steps) {
 
 int TrainCommand::carry_out(const Clearance& clearance) {
   const bool dry = config().dry;
-  if (const auto refusal =
-          machine_refusal(config(), clearance, read_host_limits().room_bytes())) {
+  if (const auto refusal = machine_refusal(config(), clearance, read_host_limits())) {
     return refuse(*refusal);
   }
   Run run(config(),
@@ -153,7 +149,7 @@ int TrainCommand::carry_out(const Clearance& clearance) {
            .device_limit_bytes = clearance.device_limit_bytes,
            .host_reserve_bytes = clearance.host_reserve_bytes,
            .record = true},
-          dry ? nullptr : &request_.data);
+          dry ? nullptr : &*request_.data);
   std::vector<train::StepResult> steps;
   try {
     take_steps(run, steps);
@@ -162,17 +158,16 @@ int TrainCommand::carry_out(const Clearance& clearance) {
     throw;
   }
   fill_report(report_, run, steps, clearance.without);
+  say_warnings();
   if (const std::string wrong = what_went_wrong(run); !wrong.empty()) {
-    return refuse({.code = absl::StatusCode::kInternal,
-                   .message = wrong,
-                   .smallest_device_budget_bytes = {}});
+    return refuse({.code = absl::StatusCode::kInternal, .message = wrong});
   }
   write_report();
   std::string result;
   if (config().json) {
     result = offload::to_text(report_);
   } else {
-    if (!dry) result = to_text(look_at_learned(run.model(), request_.data, config()));
+    if (!dry) result = to_text(look_at_learned(run.model(), *request_.data, config()));
     result += offload::summary(report_);
   }
   std::fputs(result.c_str(), output_.out);
@@ -183,19 +178,22 @@ int TrainCommand::carry_out(const Clearance& clearance) {
 int TrainCommand::run() {
   try {
     set_cpu_threads(config().threads);
-    for (const std::string& note : config().notes()) say(output_.err, note);
-    if (const auto refusal = host_budget_refusal()) return refuse(*refusal);
+    say_warnings();
+    if (const auto refusal = host_budget_refusal(config(), read_host_limits())) {
+      return refuse(*refusal);
+    }
     const Verdict verdict = preflight(config(), interrupt_);
     if (const auto* refusal = std::get_if<Refusal>(&verdict)) return refuse(*refusal);
     return carry_out(std::get<Clearance>(verdict));
   } catch (const Error& error) {
-    return refuse({.code = error.code(),
-                   .message = sentence(error),
-                   .smallest_device_budget_bytes = {}});
+    return refuse({.code = error.code(), .message = sentence(error)});
+  } catch (const std::bad_alloc&) {  // Neither of the two budgets, nor a fault of ours.
+    return refuse({.code = absl::StatusCode::kResourceExhausted,
+                   .message = "this machine gave the process no more host memory, apart "
+                              "from what is offloaded: end what else uses it, or take a "
+                              "smaller --batch, --seq or model"});
   } catch (const std::exception& error) {
-    return refuse({.code = absl::StatusCode::kInternal,
-                   .message = error.what(),
-                   .smallest_device_budget_bytes = {}});
+    return refuse({.code = absl::StatusCode::kInternal, .message = error.what()});
   }
 }
 
@@ -210,6 +208,10 @@ int train(const config::Settings& flags, const Output& output) {
     return error.code() == absl::StatusCode::kInvalidArgument ? kWrongRequest : kFailed;
   }
   try {
+    if (request->config.stress) {
+      const Interrupt interrupt;
+      return stress(request->config, request->environment, interrupt, output);
+    }
     return TrainCommand(std::move(*request), output).run();
   } catch (const std::exception& error) {  // The report could not be written.
     say(output.err, error.what());

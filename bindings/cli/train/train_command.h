@@ -2,17 +2,10 @@
 
 #pragma once
 
-#include <cstdio>
-
+#include "bindings/cli/output.h"
 #include "bindings/config/settings.h"
 
 namespace ebb::cli {
-
-// Where a command writes: results, and what goes on meanwhile.
-struct Output {
-  std::FILE* out;
-  std::FILE* err;
-};
 
 // Trains as `flags` and the environment ask, and returns the exit code (exit_code.h). A
 // wrong request, a refusal and a failure are one sentence on `output.err`; the last two are

@@ -1,0 +1,106 @@
+#include "offload/report/warnings.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+#include "allocator/bytes_text.h"
+
+namespace ebb::offload {
+namespace {
+
+// A gain of less is none that anybody asked for.
+constexpr double kGain = 0.02;
+
+std::string asked(const Report& report, const char* flag) {
+  const auto found = report.config.find(flag);
+  const bool given = found != report.config.end() && found->is_string();
+  return given ? found->get<std::string>() : "none";
+}
+
+std::string no_room(const EngineFigures& engine) {
+  return absl::StrCat("host memory had no room for ", bytes_text(engine.no_room_bytes),
+                      "; give it more with --host-budget");
+}
+
+std::string why_nothing(const Report& report) {
+  const EngineFigures& engine = report.engine;
+  if (engine.no_room_bytes > 0) return no_room(engine);
+  if (engine.kept_bytes + engine.recomputed_bytes == 0) return "nothing was saved";
+  return absl::StrCat("all that was saved, ", bytes_text(engine.kept_bytes),
+                      ", is in tensors below the minimum size; lower --min-offload-bytes, "
+                      "or take a larger --batch or --seq");
+}
+
+// What the device held at its peak, and what would lower that.
+std::string why_no_gain(const Report& report) {
+  const bool offload = asked(report, "offload") != "none";
+  if (offload && report.engine.no_room_bytes > 0) return no_room(report.engine);
+  const BytesByPurpose& at_peak = report.device.memory.at_peak;
+  const auto most = static_cast<std::size_t>(
+      std::max_element(at_peak.bytes.begin(), at_peak.bytes.end()) - at_peak.bytes.begin());
+  const auto purpose = static_cast<Purpose>(most);
+  std::string text =
+      absl::StrCat("most of it is ", name(purpose), ", ", bytes_text(at_peak.bytes[most]),
+                   " of ", bytes_text(report.device.memory.peak_bytes));
+  if (purpose != Purpose::kActivations) {
+    return absl::StrCat(text,
+                        ", which neither policy moves: there is something to gain from "
+                        "more --layers, --batch or --seq only");
+  }
+  if (asked(report, "checkpoint") == "none") {
+    return absl::StrCat(text, ": add --checkpoint every:1");
+  }
+  return absl::StrCat(text,
+                      ", and what one segment or the loss needs at once decides it: take a "
+                      "smaller --batch with --accumulate, or shorter segments (every:1)");
+}
+
+std::string done(const Report& report) {
+  if (report.engine.d2h_bytes > 0) {
+    return absl::StrCat(bytes_text(report.engine.d2h_bytes), " were moved");
+  }
+  return absl::StrCat("layers were recomputed (--checkpoint ", asked(report, "checkpoint"),
+                      ")");
+}
+
+}  // namespace
+
+std::vector<Warning> find_warnings(const Report& report) {
+  std::vector<Warning> warnings;
+  const bool offload = asked(report, "offload") != "none";
+  const bool checkpoint = asked(report, "checkpoint") != "none";
+  if (report.time.steps == 0 || (!offload && !checkpoint)) return warnings;
+  const bool nothing = offload && report.engine.offloaded_bytes == 0;
+  if (nothing) {
+    warnings.push_back({"nothing_offloaded",
+                        absl::StrCat("nothing was offloaded: ", why_nothing(report))});
+  }
+  if (report.engine.d2h_bytes > 0 &&
+      report.engine.revived_bytes == report.engine.d2h_bytes) {
+    warnings.push_back(
+        {"all_revived",
+         absl::StrCat("all that was moved, ", bytes_text(report.engine.d2h_bytes),
+                      ", was needed again before it had left the device, so --offload "
+                      "gained nothing: there is something to gain from more --layers")});
+  }
+  const std::size_t peak = report.device.memory.peak_bytes;
+  const auto without = report.device.peak_without_bytes;
+  const bool gained =
+      !without || static_cast<double>(peak) < (1 - kGain) * static_cast<double>(*without);
+  if (!gained && (checkpoint || !nothing)) {
+    const bool higher = peak > *without;
+    warnings.push_back(
+        {higher ? "peak_higher" : "peak_unchanged",
+         absl::StrCat(done(report), ", but the peak did not move: ", bytes_text(peak),
+                      ", without ", bytes_text(*without), "; ", why_no_gain(report))});
+  } else if (!nothing && offload && report.engine.no_room_bytes > 0) {
+    warnings.push_back(
+        {"host_full", absl::StrCat("not all was offloaded: ", no_room(report.engine))});
+  }
+  return warnings;
+}
+
+}  // namespace ebb::offload

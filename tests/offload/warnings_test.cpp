@@ -1,0 +1,126 @@
+#include "offload/report/warnings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ebb::offload {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+// A run that gained what it was asked to.
+Report sound() {
+  Report report;
+  report.config["offload"] = "inputs";
+  report.config["checkpoint"] = "every:1";
+  report.time.steps = 3;
+  report.device.memory.peak_bytes = 400 * kMiB;
+  report.device.memory.at_peak[Purpose::kActivations] = 300 * kMiB;
+  report.device.peak_without_bytes = 900 * kMiB;
+  report.engine.kept_bytes = 100;
+  report.engine.offloaded_bytes = report.engine.d2h_bytes = 3 * kMiB;
+  return report;
+}
+
+template <typename... Texts>
+auto warning(const char* code, const Texts&... texts) {
+  return AllOf(Field(&Warning::code, code),
+               Field(&Warning::message, AllOf(HasSubstr(std::string(texts))...)));
+}
+
+TEST(WarningsTest, HasNothingToSayOfARunThatGained) {
+  EXPECT_THAT(find_warnings(sound()), IsEmpty());
+}
+
+TEST(WarningsTest, SaysLoudlyThatNothingWasOffloaded) {
+  Report report = sound();
+  report.engine = {};
+  report.engine.kept_bytes = 100;
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("nothing_offloaded", "nothing was offloaded: all that",
+                                  "--min-offload-bytes")));
+  report.engine.no_room_bytes = 100;
+  EXPECT_THAT(
+      find_warnings(report),
+      ElementsAre(warning("nothing_offloaded", "no room for 100 B", "--host-budget")));
+  report.engine = {};
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("nothing_offloaded", "nothing was saved", "")));
+}
+
+TEST(WarningsTest, SaysWhatHostMemoryHadNoRoomFor) {
+  Report report = sound();
+  report.engine.no_room_bytes = 3 * kMiB;
+  EXPECT_THAT(
+      find_warnings(report),
+      ElementsAre(warning("host_full", "not all was offloaded", "3 MiB", "--host-budget")));
+}
+
+TEST(WarningsTest, SaysLoudlyThatThePeakDidNotMoveAndWhy) {
+  Report report = sound();
+  report.device.memory.peak_bytes = 890 * kMiB;
+  report.device.memory.at_peak[Purpose::kOptimizer] = 600 * kMiB;
+  EXPECT_THAT(
+      find_warnings(report),
+      ElementsAre(warning("peak_unchanged", "3 MiB were moved",
+                          "the peak did not move: 890 MiB, without 900 MiB",
+                          "most of it is optimizer, 600 MiB of 890 MiB", "--batch")));
+  report.engine.no_room_bytes = 5;
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("peak_unchanged", "no room for 5 B", "--host-budget")));
+}
+
+TEST(WarningsTest, SaysWhatWouldLowerAPeakOfActivations) {
+  Report report = sound();
+  report.device.memory.peak_bytes = 900 * kMiB;
+  report.config["checkpoint"] = "none";
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("peak_unchanged", "--checkpoint every:1", "")));
+  report.config["checkpoint"] = "every:4";
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("peak_unchanged", "--accumulate", "every:1")));
+}
+
+TEST(WarningsTest, SaysThatThePeakIsHigherThanWithout) {
+  Report report = sound();
+  report.device.memory.peak_bytes = 901 * kMiB;
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("peak_higher", "901 MiB, without 900 MiB")));
+}
+
+TEST(WarningsTest, SaysThatRecomputingGainedNothing) {
+  Report report = sound();
+  report.config["offload"] = "none";
+  report.engine = {};
+  report.device.memory.peak_bytes = 900 * kMiB;
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("peak_unchanged", "--checkpoint every:1")));
+}
+
+TEST(WarningsTest, SaysThatAllWasNeededBeforeItHadLeft) {
+  Report report = sound();
+  report.engine.revived_bytes = report.engine.d2h_bytes;
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("all_revived", "3 MiB", "--layers")));
+}
+
+TEST(WarningsTest, ExpectsNothingOfARunThatDidNotAskOrDidNotEnd) {
+  Report report = sound();
+  report.engine = {};
+  report.device.memory.peak_bytes = 900 * kMiB;
+  report.config["checkpoint"] = report.config["offload"] = "none";
+  EXPECT_THAT(find_warnings(report), IsEmpty());
+  report = sound();
+  report.engine = {};
+  report.time.steps = 0;
+  EXPECT_THAT(find_warnings(report), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ebb::offload
