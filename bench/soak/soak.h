@@ -75,6 +75,7 @@ struct SoakFigures {
   std::int64_t graphs = 0;
   std::int64_t graphs_alive_at_once = 0;  // At most.
   std::int64_t exceptions = 0;            // Thrown on purpose, and seen.
+  std::int64_t refusals = 0;  // Steps that found no memory: left out, and training goes on.
   std::int64_t steps_compared = 0;
   std::int64_t gradients_compared = 0;  // Tensors.
   offload::EngineFigures engine;        // Of all engines together.
@@ -99,7 +100,7 @@ struct SoakOptions {
   // More over the second half is a problem. Generous: exact are the other figures.
   std::size_t most_resident_growth_bytes = std::size_t{64} << 20;
   // How likely an event is, against the others.
-  BySoakEvent<double> weights = {4, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 0.5, 1, 0.5, 0.5};
+  BySoakEvent<double> weights = {4, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   // `device`, if it is one: its figures are reported, and a violation is a problem.
   const device::CheckDevice* checker = nullptr;
   // After each step, with the figures so far. What it throws ends the soak.

@@ -83,7 +83,7 @@ std::string MemoryWatch::growth(std::size_t most_resident_growth_bytes) const {
   const auto check = [&](const char* what, std::size_t SoakMemory::*field) {
     const std::size_t first = most_of(windows_, false, field);
     const std::size_t second = most_of(windows_, true, field);
-    if (first == 0 || second <= first + first / 4) return;
+    if (first == 0 || second <= first + first / 2) return;
     absl::StrAppend(&wrong, wrong.empty() ? "" : ", ", what, " ", first,
                     " in the first half, ", second, " in the second");
   };

@@ -17,7 +17,7 @@
 namespace ebb::bench {
 namespace {
 
-constexpr std::int64_t kHidden = 32;
+constexpr std::int64_t kHidden = 64;
 constexpr std::int64_t kHeads = 2;
 constexpr std::int64_t kVocabulary = 61;
 constexpr std::int64_t kTokens = 4096;
@@ -33,8 +33,7 @@ class Gate final : public autograd::Function {
 
   std::vector<Tensor> forward(autograd::Saved& saved,
                               std::span<const Tensor> inputs) override {
-    const bool again = autograd::phase() == device::Phase::kRecompute;
-    trap_.pass(again ? Trap::Where::kRecompute : Trap::Where::kForward);
+    trap_.pass(autograd::recomputing() ? Trap::Where::kRecompute : Trap::Where::kForward);
     const Tensor& x = inputs[0];
     saved.save(std::array{x});
     const Tensor square = autograd::multiply(x, x);
@@ -124,10 +123,11 @@ int SoakGraph::layers() const {
       [](int sum, const Stretch& s) { return sum + static_cast<int>(s.layers.size()); });
 }
 
-int SoakGraph::checkpointed_layers() const {
+int SoakGraph::recomputed_layers() const {
   return std::accumulate(
       stretches.begin(), stretches.end(), 0, [](int sum, const Stretch& s) {
-        return sum + (s.checkpointed ? static_cast<int>(s.layers.size()) : 0);
+        const bool always = s.checkpointed && s.recompute == autograd::Recompute::kAlways;
+        return sum + (always ? static_cast<int>(s.layers.size()) : 0);
       });
 }
 
@@ -190,7 +190,8 @@ Tensor SoakModel::run(const SoakGraph::Stretch& stretch, const Tensor& x,
     return std::vector<Tensor>{h};
   };
   const Tensor inputs[] = {x};
-  return (segment ? autograd::checkpoint(pass, inputs) : pass(inputs)).front();
+  return (segment ? autograd::checkpoint(pass, inputs, stretch.recompute) : pass(inputs))
+      .front();
 }
 
 Tensor SoakModel::penalty(bool segments) const {

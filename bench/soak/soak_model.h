@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/philox.h"
+#include "runtime/autograd/autograd.h"
 #include "runtime/nn/layers.h"
 #include "runtime/nn/parameters.h"
 
@@ -43,6 +44,7 @@ struct SoakGraph {
   struct Stretch {
     std::vector<int> layers;  // In this order; some may be left out, or come twice.
     bool checkpointed = false;
+    autograd::Recompute recompute = autograd::Recompute::kAlways;
     bool nested = false;  // Its last layer is a segment within the segment.
   };
 
@@ -53,9 +55,10 @@ struct SoakGraph {
   bool penalty = false;      // Adds a gradient penalty to the loss.
   RandomKey key;             // Of its tokens and its dropout.
 
-  // How many ops could spring a trap, in forward or backward; and in recomputes.
+  // How many ops could spring a trap, in forward or backward; and are sure to in
+  // recomputes.
   int layers() const;
-  int checkpointed_layers() const;
+  int recomputed_layers() const;
 };
 
 // On one device. One thread at a time. `device` and `trap` outlive the model; graphs may
@@ -64,7 +67,7 @@ class SoakModel {
  public:
   static constexpr int kLayers = 5;
   static constexpr std::int64_t kMostBatch = 3;
-  static constexpr std::int64_t kMostSeq = 24;
+  static constexpr std::int64_t kMostSeq = 32;
 
   SoakModel(device::Device& device, Trap& trap, std::uint64_t seed);
 

@@ -1,6 +1,7 @@
 #include "bench/soak/soak_programme.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "allocator/error.h"
@@ -97,13 +98,22 @@ std::vector<std::string> SoakProgramme::step(std::int64_t number) {
   event_ = draw_event();
   ++figures_.events[static_cast<std::size_t>(event_)];
   model_.zero_gradients();
-  run_event(number);
-  finish_held(number % kQuietEvery == 0 ? number + kQuietEvery : number);
+  try {
+    run_event(number);
+    finish_held(number % kQuietEvery == 0 ? number + kQuietEvery : number);
+  } catch (const Error& error) {
+    if (error.code() != absl::StatusCode::kResourceExhausted) throw;
+    // A refusal, not a fault: the step is left out, and training goes on.
+    ++figures_.refusals;
+    done_.clear();
+    trap_.disarm();
+  }
+  const bool learns = !done_.empty();
   std::vector<std::string> wrong = compare();
   device_.synchronize();
   engine_->end_step();
   // Graphs hold the weights as they are.
-  if (quiet() && dice_.chance(0.25)) {
+  if (learns && quiet() && dice_.chance(0.25)) {
     model_.descend(kRate);
     reference_.descend(kRate);
   }
@@ -150,6 +160,7 @@ SoakGraph SoakProgramme::draw_graph() {
       layer = static_cast<int>(dice_.between(0, SoakModel::kLayers - 1));
     }
     stretch.checkpointed = dice_.chance(0.6);
+    if (dice_.chance(0.3)) stretch.recompute = autograd::Recompute::kAsNeeded;
     stretch.nested = dice_.chance(0.2);
   }
   ++figures_.graphs;
@@ -159,7 +170,9 @@ SoakGraph SoakProgramme::draw_graph() {
 
 SoakGraph SoakProgramme::draw_checkpointed() {
   SoakGraph graph = draw_graph();
-  graph.stretches.back().checkpointed = true;
+  SoakGraph::Stretch& last = graph.stretches.back();
+  last.checkpointed = true;
+  last.recompute = autograd::Recompute::kAlways;
   return graph;
 }
 
@@ -281,7 +294,10 @@ void SoakProgramme::expect_thrown(const char* what, const std::function<void()>&
   bool thrown = false;
   try {
     call();
-  } catch (const T&) {
+  } catch (const T& error) {
+    if constexpr (std::is_same_v<T, Error>) {
+      if (error.code() != absl::StatusCode::kFailedPrecondition) throw;
+    }
     thrown = true;
   }
   EBB_CHECK(thrown, kInternal, what, " threw nothing");
@@ -293,7 +309,7 @@ void SoakProgramme::expect_thrown(const char* what, const std::function<void()>&
 void SoakProgramme::spring(Trap::Where where) {
   const bool again = where == Trap::Where::kRecompute;
   const SoakGraph graph = again ? draw_checkpointed() : draw_graph();
-  const int passes = again ? graph.checkpointed_layers() : graph.layers();
+  const int passes = again ? graph.recomputed_layers() : graph.layers();
   trap_.arm(where, static_cast<int>(dice_.between(0, passes - 1)));
   expect_thrown<Trap::Sprung>("an op that was told to throw", [&] {
     const Live live = forward(graph);

@@ -1,0 +1,127 @@
+// Graphs own their blocks: whatever becomes of a graph, its gradients are those of a run
+// without the engine, bit for bit, and when it is gone every byte is back.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "tests/support/lifetimes_rig.h"
+#include "tests/support/lifetimes_scenarios.h"
+#include "tests/support/sim_orders.h"
+
+namespace ebb::offload {
+namespace {
+
+using namespace test;
+using lifetimes::Scenario;
+using lifetimes::scenarios;
+
+void expect_the_same_bits(const Scenario& scenario, LifetimesRig& rig) {
+  LifetimesRig reference;
+  scenario.run(reference);
+  scenario.run(rig);
+  ASSERT_FALSE(reference.results().empty());
+  EXPECT_EQ(rig.results(), reference.results());
+  rig.expect_empty();
+  EXPECT_GT(rig.engine()->figures().blocks, 0U) << "nothing was moved";
+}
+
+using Param = std::tuple<Scenario, device::Order>;
+class LifetimesTest : public testing::TestWithParam<Param> {};
+
+TEST_P(LifetimesTest, GiveTheSameBitsAndLeaveNothingBehind) {
+  const auto& [scenario, order] = GetParam();
+  LifetimesRig rig(order);
+  expect_the_same_bits(scenario, rig);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllOrders, LifetimesTest,
+                         testing::Combine(testing::ValuesIn(scenarios()),
+                                          testing::ValuesIn(orders_with(6))),
+                         [](const auto& param) {
+                           return std::get<0>(param.param).name + "_" +
+                                  order_name(std::get<1>(param.param));
+                         });
+
+TEST(LifetimesThreadsTest, TwoEnginesInTwoThreadsDoNotMeet) {
+  LifetimesRig rigs[2] = {LifetimesRig(device::Order{device::Order::Kind::kFuzz, 1}),
+                          LifetimesRig(device::Order{device::Order::Kind::kTime, 0})};
+  std::latch together(2);
+  {
+    std::vector<std::jthread> threads;
+    for (LifetimesRig& rig : rigs) {
+      threads.emplace_back([&] {
+        together.arrive_and_wait();
+        for (const Scenario& scenario : scenarios()) scenario.run(rig);
+      });
+    }
+  }
+  LifetimesRig reference;
+  for (const Scenario& scenario : scenarios()) scenario.run(reference);
+  for (LifetimesRig& rig : rigs) {
+    EXPECT_EQ(rig.results(), reference.results());
+    rig.expect_empty();
+  }
+}
+
+// Runs `child` in a child process, which then leaves by exit(). How it ended.
+int status_of_child(const std::function<void()>& child) {
+  std::fflush(nullptr);
+  const pid_t process = fork();
+  if (process == 0) {
+    child();
+    std::exit(testing::Test::HasFailure() ? 1 : 7);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(process, &status, 0), process);
+  return status;
+}
+
+class LifetimesForkTest : public testing::TestWithParam<device::Order> {
+ protected:
+  // A graph is alive, copies are under way, and the child does `in_child`.
+  void fork_in_the_middle(
+      const std::function<void(std::unique_ptr<LifetimesRig>&)>& in_child) {
+    LifetimesRig reference;
+    auto rig = std::make_unique<LifetimesRig>(GetParam());
+    for (LifetimesRig* one : {&reference, rig.get()})
+      one->backward(one->loss(lifetimes::pass(4)));
+    Tensor loss = rig->loss(lifetimes::pass(1));
+    const std::size_t blocks = rig->engine()->books().blocks;
+    EXPECT_GT(blocks, 0U);
+    const int status = status_of_child([&] {
+      loss = {};
+      in_child(rig);
+    });
+    EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 7);
+
+    EXPECT_EQ(rig->engine()->books().blocks, blocks);
+    rig->backward(std::exchange(loss, {}));
+    lifetimes::interleaved(*rig);
+    reference.backward(reference.loss(lifetimes::pass(1)));
+    lifetimes::interleaved(reference);
+    EXPECT_EQ(rig->results(), reference.results());
+  }
+};
+
+TEST_P(LifetimesForkTest, AChildThatExitsFreesNothingOfItsParents) {
+  fork_in_the_middle([](std::unique_ptr<LifetimesRig>& rig) { (void)rig.release(); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, LifetimesForkTest, testing::ValuesIn(orders_with(2)),
+                         [](const auto& order) { return order_name(order.param); });
+
+}  // namespace
+}  // namespace ebb::offload
