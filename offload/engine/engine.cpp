@@ -119,7 +119,8 @@ bool Engine::Impl::reclaim(std::size_t bytes) {
       Block* block = (*walk)->farthest_ahead();
       if (block == nullptr) break;
       freed += block->bytes();
-      let_go(*block);
+      (*walk)->gave_up(*block);
+      block->device.reset();
     }
   }
   while (freed < bytes && window_.oldest() != nullptr) {

@@ -93,6 +93,7 @@ void Engine::Impl::prefetch(Walk& walk, const Event& point) {
 }
 
 bool Engine::Impl::due(const Walk& walk, const Block& block) const noexcept {
+  if (!walk.has_room(block)) return false;
   // What is needed next takes its memory in any case.
   if (block.position == static_cast<std::size_t>(walk.now() + 1)) return true;
   const std::size_t limit = most_waiting_bytes(device_.capability().h2d);
@@ -101,8 +102,10 @@ bool Engine::Impl::due(const Walk& walk, const Block& block) const noexcept {
 }
 
 void Engine::Impl::learn_lookahead(Walk& walk) const {
-  const std::vector<double>* gaps = learned_.find(walk.sizes);
-  if (gaps == nullptr) return;
+  const Lesson* lesson = learned_.find(walk.sizes);
+  if (lesson == nullptr) return;
+  walk.not_before = lesson->not_before;
+  if (lesson->gaps.empty()) return;
   const device::Capability& capability = device_.capability();
   std::vector<double> copies(walk.sizes.size());
   walk.for_each_left([&](const Block& block) {
@@ -111,7 +114,7 @@ void Engine::Impl::learn_lookahead(Walk& walk) const {
         capability.h2d.latency_seconds + capability.host_submit_seconds +
         static_cast<double>(block.bytes()) / capability.h2d.bytes_per_second;
   });
-  walk.lookahead = Lookahead(*gaps, copies);
+  walk.lookahead = Lookahead(lesson->gaps, copies);
 }
 
 void Engine::Impl::came_back(Block& block) {

@@ -18,6 +18,7 @@ Walk::Walk(std::uint64_t id, std::span<Block* const> order) : id_(id) {
     if (block->device != nullptr) set_ahead(*block, true);
   }
   uses.reserve(order_.size());
+  not_before.assign(order_.size(), -1);
 }
 
 void Walk::ask(Block& block) {
@@ -49,6 +50,13 @@ void Walk::fetched(Block& block) {
 void Walk::lost(Block& block) noexcept {
   set_ahead(block, false);
   next_ = std::min(next_, block.position);
+}
+
+void Walk::gave_up(Block& block) noexcept {
+  lost(block);
+  for (std::size_t i = block.position; i < not_before.size(); ++i) {
+    not_before[i] = std::max(not_before[i], now_ + 1);
+  }
 }
 
 void Walk::forget(Block& block) noexcept {
@@ -90,16 +98,18 @@ Judgement Learned::learn(const Walk& walk, const device::Device& device) {
     // The time that compute then stood still is none that a copy can hide behind.
     if (came) start = std::max(start, *fetched);
   }
+  if (lessons_.size() >= kMaxShapes && !lessons_.contains(walk.sizes)) lessons_.clear();
+  Lesson& lesson = lessons_[walk.sizes];
+  lesson.not_before = walk.not_before;
   if (!known) return judgement;
   gaps.resize(walk.sizes.size());  // What was not used after all.
-  if (gaps_.size() >= kMaxShapes && !gaps_.contains(walk.sizes)) gaps_.clear();
-  gaps_.insert_or_assign(walk.sizes, std::move(gaps));
+  lesson.gaps = std::move(gaps);
   return judgement;
 }
 
-const std::vector<double>* Learned::find(const std::vector<std::size_t>& sizes) const {
-  const auto found = gaps_.find(sizes);
-  return found == gaps_.end() ? nullptr : &found->second;
+const Lesson* Learned::find(const std::vector<std::size_t>& sizes) const {
+  const auto found = lessons_.find(sizes);
+  return found == lessons_.end() ? nullptr : &found->second;
 }
 
 }  // namespace ebb::offload

@@ -44,6 +44,13 @@ class Walk {
   void fetched(Block& block);
   // The block has lost its device memory before its use: it is fetched later.
   void lost(Block& block) noexcept;
+  // The same, because what runs after the last use had no room beside it: nor will it have
+  // when this backward comes again.
+  void gave_up(Block& block) noexcept;
+  // Whether what runs from here on has room beside the block and those before it.
+  bool has_room(const Block& block) const noexcept {
+    return now_ >= not_before[block.position];
+  }
   // The block is no more.
   void forget(Block& block) noexcept;
   // Of the blocks fetched ahead, the one used last: the first to do without. Null: none.
@@ -69,6 +76,8 @@ class Walk {
   // What to learn from it: the sizes in order, and the uses, if they came in that order.
   std::vector<std::size_t> sizes;
   std::vector<Use> uses;
+  // By position: the use from which on there is room for the block, and those before it.
+  std::vector<std::ptrdiff_t> not_before;
   Event began;
   bool in_order = true;
   Lookahead lookahead;
@@ -83,20 +92,25 @@ class Walk {
   std::size_t ahead_bytes_ = 0;
 };
 
-// The compute times between uses, by the sizes of the blocks in order: passes of different
-// shapes are told apart.
+// What a backward teaches those that will come over blocks of the same sizes in the same
+// order: passes of different shapes are told apart.
+struct Lesson {
+  std::vector<double> gaps;  // The compute times between uses; empty: not known.
+  std::vector<std::ptrdiff_t> not_before;  // See Walk.
+};
+
 class Learned {
  public:
   // Learns from a walk that is over, as far as the device knows when things ended.
   Judgement learn(const Walk& walk, const device::Device& device);
-  // The gaps of a backward over blocks of these sizes, or null.
-  const std::vector<double>* find(const std::vector<std::size_t>& sizes) const;
-  std::size_t size() const noexcept { return gaps_.size(); }
+  // For a backward over blocks of these sizes, or null.
+  const Lesson* find(const std::vector<std::size_t>& sizes) const;
+  std::size_t size() const noexcept { return lessons_.size(); }
 
  private:
   static constexpr std::size_t kMaxShapes = 64;
 
-  absl::flat_hash_map<std::vector<std::size_t>, std::vector<double>> gaps_;
+  absl::flat_hash_map<std::vector<std::size_t>, Lesson> lessons_;
 };
 
 }  // namespace ebb::offload

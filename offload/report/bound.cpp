@@ -32,8 +32,9 @@ double most_sent(const std::vector<BoundOp>& ops) {
 
 // W(j) of each op, at [j], from 1; [0] and [n + 1] are between the passes, where nothing
 // else is known to be live.
-std::vector<double> room(const std::vector<BoundOp>& ops, std::size_t activation_bytes) {
-  const double most = most_sent(ops);
+std::vector<double> room(const std::vector<BoundOp>& ops, std::size_t activation_bytes,
+                         std::size_t live_after) {
+  const double most = std::max(most_sent(ops), static_cast<double>(live_after));
   const auto all = static_cast<double>(activation_bytes);
   std::vector<double> result{std::min(all, most)};
   for (const BoundOp& op : ops) {
@@ -85,9 +86,9 @@ struct Traffic {
 }  // namespace
 
 double forward_bound(const std::vector<BoundOp>& ops, std::size_t activation_bytes,
-                     const device::LinkRate& link) {
+                     const device::LinkRate& link, std::size_t live_after) {
   const Prefix prefix(ops);
-  const std::vector<double> rooms = room(ops, activation_bytes);
+  const std::vector<double> rooms = room(ops, activation_bytes, live_after);
   const std::size_t n = ops.size();
   double bound = prefix.seconds[n];
   for (std::size_t i = 1; i <= n; ++i) {
@@ -106,7 +107,7 @@ double forward_bound(const std::vector<BoundOp>& ops, std::size_t activation_byt
 double backward_bound(const std::vector<BoundOp>& ops, std::size_t activation_bytes,
                       const device::LinkRate& link) {
   const Prefix prefix(ops);
-  const std::vector<double> rooms = room(ops, activation_bytes);
+  const std::vector<double> rooms = room(ops, activation_bytes, 0);
   const std::size_t m = ops.size();
   double bound = prefix.seconds[m];
   for (std::size_t j = 1; j <= m; ++j) {
@@ -126,14 +127,12 @@ Bound step_bound(const BoundInput& input) {
   Traffic out;
   Traffic in;
   for (const BoundMicroStep& micro : input.micro_steps) {
+    const std::size_t live =
+        micro.backward.empty() ? 0 : micro.backward.front().live_sent_bytes;
     // What is live is counted in whole granules of the arena, what is sent in bytes.
-    const double turn =
-        micro.backward.empty()
-            ? 0
-            : std::min(static_cast<double>(micro.backward.front().live_sent_bytes),
-                       total_bytes(micro.forward));
+    const double turn = std::min(static_cast<double>(live), total_bytes(micro.forward));
     bound.seconds +=
-        std::max(forward_bound(micro.forward, input.activation_bytes, input.d2h),
+        std::max(forward_bound(micro.forward, input.activation_bytes, input.d2h, live),
                  turn_bound(micro.forward, turn, input.d2h)) +
         std::max(backward_bound(micro.backward, input.activation_bytes, input.h2d),
                  turn_bound(micro.backward, turn, input.h2d));

@@ -64,9 +64,11 @@ struct Bound {
 // O(ops^2) in each micro-step. An infinite rate and no latency are allowed.
 Bound step_bound(const BoundInput& input);
 
-// The two halves, for one micro-step: seconds.
+// The two halves, for one micro-step: seconds. `live_after`: sent bytes on the device when
+// forward has ended. They belong to that phase too: what the last op makes is seen there
+// first, if the host was not ahead of it.
 double forward_bound(const std::vector<BoundOp>& ops, std::size_t activation_bytes,
-                     const device::LinkRate& link);
+                     const device::LinkRate& link, std::size_t live_after = 0);
 double backward_bound(const std::vector<BoundOp>& ops, std::size_t activation_bytes,
                       const device::LinkRate& link);
 

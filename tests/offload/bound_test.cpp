@@ -231,6 +231,17 @@ TEST(BoundTest, WithRoomForAllNothingHasToCross) {
   EXPECT_DOUBLE_EQ(step_bound(input).kept_bytes, 10) << "no more than was sent";
 }
 
+TEST(BoundTest, WhatTheLastOpMakesNeedNotHaveLeftWhenForwardEnds) {
+  // The host was not ahead of the only op: its block was not known as sent at its start.
+  const Ops forward{op(1, 100)};
+  const Ops backward{op(1, 100, 100)};
+  BoundInput input;
+  input.micro_steps = {{forward, backward}};
+  input.activation_bytes = kPlenty;
+  input.d2h = input.h2d = link(10);
+  EXPECT_DOUBLE_EQ(step_bound(input).seconds, 2);
+}
+
 TEST(BoundTest, ALatencyCountsOnceABlock) {
   // Two blocks of 5 bytes, no room: 10 bytes and two t0, behind the first op.
   const Ops ops{op(1, 5), op(1, 5)};

@@ -98,6 +98,23 @@ TEST_F(WalkTest, LeavesOutOfTheBytesAheadWhatStillWaitsInTheWindow) {
   EXPECT_EQ(walk.farthest_ahead(), nullptr);  // There is no other copy of it yet.
 }
 
+TEST_F(WalkTest, HasNoRoomForWhatWasGivenUpBeforeTheNextUse) {
+  std::vector<Block*> order;
+  for (int i = 0; i < 4; ++i) order.push_back(&block(10));
+  Walk walk(1, order);
+  walk.ask(*order[0]);
+  for (int i = 1; i < 4; ++i) walk.fetched(*walk.next());
+  walk.gave_up(*order[2]);
+  EXPECT_EQ(walk.next(), order[2]);  // It is fetched again;
+  EXPECT_TRUE(walk.has_room(*order[1]));
+  EXPECT_FALSE(walk.has_room(*order[2]));
+  EXPECT_FALSE(walk.has_room(*order[3]));  // nor is there room for it and one more,
+  walk.ask(*order[1]);
+  EXPECT_TRUE(walk.has_room(*order[2]));  // until the next use.
+  EXPECT_TRUE(walk.has_room(*order[3]));
+  EXPECT_EQ(walk.not_before, (std::vector<std::ptrdiff_t>{-1, -1, 1, 1}));
+}
+
 class LearnedTest : public WalkTest {
  protected:
   // Ops of `seconds` each; their ends.
@@ -131,7 +148,7 @@ TEST_F(LearnedTest, LearnsTheTimeOfComputeBetweenUsesWithoutItsStalls) {
   EXPECT_EQ(judgement.hits, 0U);
   ASSERT_NE(learned.find(walk.sizes), nullptr);
   // The first use came at 8, its fetch at 9, the second use at 10.
-  EXPECT_EQ(*learned.find(walk.sizes), (std::vector<double>{3, 1}));
+  EXPECT_EQ(learned.find(walk.sizes)->gaps, (std::vector<double>{3, 1}));
   EXPECT_EQ(learned.find({10}), nullptr);
   device_->destroy_stream(link);
   device_->host_memory().unpin(host, 64);
@@ -146,7 +163,7 @@ TEST_F(LearnedTest, LearnsNothingFromUsesOutOfOrder) {
   device_->synchronize();
   Learned learned;
   learned.learn(walk, *device_);
-  EXPECT_EQ(learned.find(walk.sizes), nullptr);
+  EXPECT_TRUE(learned.find(walk.sizes)->gaps.empty());
 }
 
 TEST_F(LearnedTest, LearnsNothingBeforeTheDeviceKnowsWhenThingsEnded) {
@@ -157,7 +174,7 @@ TEST_F(LearnedTest, LearnsNothingBeforeTheDeviceKnowsWhenThingsEnded) {
   walk.uses.push_back({work(1e9), {}, false});
   Learned learned;
   learned.learn(walk, *device_);
-  EXPECT_EQ(learned.find(walk.sizes), nullptr);
+  EXPECT_TRUE(learned.find(walk.sizes)->gaps.empty());
   device_->synchronize();
 }
 
