@@ -179,9 +179,7 @@ std::string HostLimits::why_not_locked(std::size_t bytes) const {
   if (memlock_bytes && bytes > *memlock_bytes) {
     return absl::StrCat(
         "no more than ", words(*memlock_bytes), " may be locked, not ", words(bytes),
-        ": RLIMIT_MEMLOCK says so (ulimit -l); to raise it: ulimit -l unlimited, for good "
-        "'* - memlock unlimited' in /etc/security/limits.conf, in a container docker run "
-        "--ulimit memlock=-1");
+        ": RLIMIT_MEMLOCK says so (ulimit -l); to raise it: ", how_to_lock_more());
   }
   return why_no_room(bytes);
 }
@@ -190,6 +188,11 @@ void HostLimits::check_room(std::size_t bytes) const {
   if (const std::string why = why_no_room(bytes); !why.empty()) {
     throw Error(absl::StatusCode::kResourceExhausted, why);
   }
+}
+
+std::string how_to_lock_more() {
+  return "ulimit -l unlimited (for good: '* - memlock unlimited' in "
+         "/etc/security/limits.conf; in a container: docker run --ulimit memlock=-1)";
 }
 
 HostLimits read_host_limits(const std::filesystem::path& root) {

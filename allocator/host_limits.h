@@ -45,6 +45,9 @@ struct HostLimits {
   void check_room(std::size_t bytes) const;
 };
 
+// The commands that let a process lock more memory.
+std::string how_to_lock_more();
+
 // Reads /proc/meminfo, /proc/self/limits, /proc/self/cgroup and, below /sys/fs/cgroup, the
 // memory controller of version 2 and 1; all of them below `root`. What is missing or
 // garbled counts as no limit.

@@ -57,6 +57,24 @@ TEST_F(MachineTest, ReadsRam) {
   EXPECT_THAT(find("ram").text, HasSubstr("512 MiB are available"));
 }
 
+TEST_F(MachineTest, NamesTheCommandThatRaisesTheLimitOfItsControlGroup) {
+  EXPECT_EQ(find("cgroup").state, State::kGood);
+  write("proc/meminfo", "MemTotal:       1048576 kB\nMemAvailable:    524288 kB\n");
+  write("proc/self/cgroup", "0::/job.service\n");
+  write("sys/fs/cgroup/job.service/memory.max", "1048576\n");
+  EXPECT_EQ(find("cgroup").state, State::kLimited);
+  EXPECT_THAT(find("cgroup").text, HasSubstr("job.service/memory.max"));
+  EXPECT_EQ(find("cgroup").remedy, "systemctl set-property job.service MemoryMax=1024M");
+}
+
+TEST_F(MachineTest, NamesTheCommandThatLetsMoreMemoryBeLocked) {
+  EXPECT_EQ(find("memlock").state, State::kGood);
+  write("proc/self/limits",
+        "Max locked memory         8388608              unlimited            bytes     \n");
+  EXPECT_EQ(find("memlock").state, State::kLimited);
+  EXPECT_THAT(find("memlock").remedy, HasSubstr("ulimit -l unlimited"));
+}
+
 TEST_F(MachineTest, CountsNumaNodes) {
   write("sys/devices/system/node/node0/cpulist", "0");
   write("sys/devices/system/node/node1/cpulist", "1");

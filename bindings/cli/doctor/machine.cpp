@@ -109,9 +109,7 @@ Finding memlock(const HostLimits& limits) {
                               " of locked memory; the simulated device needs none");
   finding.figures["limit_bytes"] = *limits.memlock_bytes;
   finding.state = State::kLimited;
-  finding.remedy =
-      "ulimit -l unlimited (for good: '* - memlock unlimited' in "
-      "/etc/security/limits.conf)";
+  finding.remedy = how_to_lock_more();
   return finding;
 }
 
