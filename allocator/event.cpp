@@ -28,13 +28,6 @@ void Fence::add(const Fence& other) {
   other.for_each([this](const Event& event) { add(event); });
 }
 
-bool Fence::done() const noexcept {
-  for (std::size_t i = 0; i < count_; ++i) {
-    if (!at(i).done()) return false;
-  }
-  return true;
-}
-
 void Fence::wait() const noexcept {
   for_each([](const Event& event) { event.wait(); });
 }

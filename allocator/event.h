@@ -57,12 +57,23 @@ class Event {
 class Fence {
  public:
   Fence() = default;
-  explicit Fence(const Event& event) { add(event); }
+  explicit Fence(const Event& event) : count_(event.source() == nullptr ? 0 : 1) {
+    inline_[0] = event;
+  }
 
   void add(const Event& event);
   void add(const Fence& other);
+  void clear() noexcept {
+    count_ = 0;
+    spilled_.clear();
+  }
 
-  bool done() const noexcept;
+  bool done() const noexcept {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (!at(i).done()) return false;
+    }
+    return true;
+  }
   void wait() const noexcept;
   bool empty() const noexcept { return count_ == 0; }
 

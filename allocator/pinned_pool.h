@@ -103,8 +103,8 @@ class PinnedPool::Block {
  private:
   friend class PinnedPool;
 
-  Block(Impl& pool, void* chunk, std::byte* data, std::size_t bytes) noexcept
-      : pool_(&pool), chunk_(chunk), data_(data), bytes_(bytes) {}
+  Block(Impl& pool, std::uint32_t chunk, std::byte* data, std::size_t bytes) noexcept
+      : pool_(&pool), data_(data), bytes_(bytes), chunk_(chunk) {}
   void swap(Block& other) noexcept {
     std::swap(pool_, other.pool_);
     std::swap(chunk_, other.chunk_);
@@ -113,9 +113,9 @@ class PinnedPool::Block {
   }
 
   Impl* pool_ = nullptr;
-  void* chunk_ = nullptr;
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
+  std::uint32_t chunk_ = 0;
 };
 
 }  // namespace ebb

@@ -19,113 +19,115 @@ class TlsfTest : public ::testing::Test {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): nobody follows it.
     return reinterpret_cast<std::byte*>(0x100000 + granule * kGranule);
   }
-  Tlsf::Chunk* take(std::size_t granules) {
-    Tlsf::Chunk* chunk = tlsf_.take(granules * kGranule);
-    if (chunk != nullptr) {
-      EXPECT_EQ(chunk->bytes, granules * kGranule);
+  Tlsf::Index take(std::size_t granules) {
+    const Tlsf::Index chunk = tlsf_.take(granules * kGranule);
+    if (chunk != Tlsf::kNone) {
+      EXPECT_EQ(tlsf_[chunk].granules, granules);
     }
     return chunk;
   }
 
+  std::byte* data(Tlsf::Index chunk) const { return tlsf_[chunk].data; }
+
   Tlsf tlsf_;
 };
 
-TEST_F(TlsfTest, HasNothingWithoutASlab) { EXPECT_EQ(take(1), nullptr); }
+TEST_F(TlsfTest, HasNothingWithoutASlab) { EXPECT_EQ(take(1), Tlsf::kNone); }
 
 TEST_F(TlsfTest, CarvesASlabToItsLastGranule) {
   tlsf_.add(address(0), 100 * kGranule);
-  EXPECT_EQ(take(101), nullptr);
-  EXPECT_EQ(take(60)->data, address(0));
-  EXPECT_EQ(take(41), nullptr);
-  EXPECT_EQ(take(40)->data, address(60));
-  EXPECT_EQ(take(1), nullptr);
+  EXPECT_EQ(take(101), Tlsf::kNone);
+  EXPECT_EQ(data(take(60)), address(0));
+  EXPECT_EQ(take(41), Tlsf::kNone);
+  EXPECT_EQ(data(take(40)), address(60));
+  EXPECT_EQ(take(1), Tlsf::kNone);
 }
 
 TEST_F(TlsfTest, JoinsWhatIsFreedInAnyOrder) {
-  Tlsf::Chunk* slab = tlsf_.add(address(0), 100 * kGranule);
+  Tlsf::Index slab = tlsf_.add(address(0), 100 * kGranule);
   std::vector<std::size_t> order{0, 1, 2, 3};
   do {
-    std::vector<Tlsf::Chunk*> chunks;
+    std::vector<Tlsf::Index> chunks;
     for (int i = 0; i < 4; ++i) chunks.push_back(take(25));
-    EXPECT_FALSE(Tlsf::is_whole(*slab));
+    EXPECT_FALSE(tlsf_.is_whole(slab));
     for (const std::size_t i : order) tlsf_.put(chunks[i]);
-    EXPECT_TRUE(Tlsf::is_whole(*slab));
-    EXPECT_EQ(slab->bytes, 100 * kGranule);
+    EXPECT_TRUE(tlsf_.is_whole(slab));
+    EXPECT_EQ(tlsf_[slab].granules, 100U);
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
 TEST_F(TlsfTest, DoesNotJoinSlabsThatTouch) {
-  Tlsf::Chunk* first = tlsf_.add(address(0), 50 * kGranule);
-  Tlsf::Chunk* second = tlsf_.add(address(50), 50 * kGranule);
-  EXPECT_EQ(take(51), nullptr);
-  Tlsf::Chunk* a = take(50);
-  Tlsf::Chunk* b = take(50);
+  Tlsf::Index first = tlsf_.add(address(0), 50 * kGranule);
+  Tlsf::Index second = tlsf_.add(address(50), 50 * kGranule);
+  EXPECT_EQ(take(51), Tlsf::kNone);
+  Tlsf::Index a = take(50);
+  Tlsf::Index b = take(50);
   tlsf_.put(a);
   tlsf_.put(b);
-  EXPECT_EQ(take(51), nullptr);
-  EXPECT_TRUE(Tlsf::is_whole(*first));
-  EXPECT_TRUE(Tlsf::is_whole(*second));
+  EXPECT_EQ(take(51), Tlsf::kNone);
+  EXPECT_TRUE(tlsf_.is_whole(first));
+  EXPECT_TRUE(tlsf_.is_whole(second));
 }
 
 TEST_F(TlsfTest, TakesASlabOutAgain) {
-  Tlsf::Chunk* first = tlsf_.add(address(0), 50 * kGranule);
+  Tlsf::Index first = tlsf_.add(address(0), 50 * kGranule);
   tlsf_.add(address(50), 40 * kGranule);
   tlsf_.remove(first);
-  EXPECT_EQ(take(41), nullptr);
-  EXPECT_EQ(take(40)->data, address(50));
+  EXPECT_EQ(take(41), Tlsf::kNone);
+  EXPECT_EQ(data(take(40)), address(50));
 }
 
 TEST_F(TlsfTest, TakesTheSmallestFreeChunkThatFits) {
   tlsf_.add(address(0), 5000 * kGranule);
-  std::vector<Tlsf::Chunk*> chunks;
+  std::vector<Tlsf::Index> chunks;
   for (const std::size_t granules : {900U, 300U, 40U, 310U, 700U}) {
     chunks.push_back(take(granules));
     take(1);
   }
-  for (Tlsf::Chunk* chunk : chunks) tlsf_.put(chunk);
-  EXPECT_EQ(take(35)->data, address(900 + 1 + 300 + 1));
-  EXPECT_EQ(take(305)->data, address(900 + 1 + 300 + 1 + 40 + 1));  // 310, its own class.
-  EXPECT_EQ(take(299)->data, address(900 + 1));
-  EXPECT_EQ(take(650)->data, address(900 + 1 + 300 + 1 + 40 + 1 + 310 + 1));
+  for (Tlsf::Index chunk : chunks) tlsf_.put(chunk);
+  EXPECT_EQ(data(take(35)), address(900 + 1 + 300 + 1));
+  EXPECT_EQ(data(take(305)), address(900 + 1 + 300 + 1 + 40 + 1));  // 310, its own class.
+  EXPECT_EQ(data(take(299)), address(900 + 1));
+  EXPECT_EQ(data(take(650)), address(900 + 1 + 300 + 1 + 40 + 1 + 310 + 1));
 }
 
 TEST_F(TlsfTest, TakesTheSmallestOfAClassThatFits) {
   tlsf_.add(address(0), 5'000 * kGranule);
-  Tlsf::Chunk* close = take(1'030);  // 1'024 to 1'055 are one class.
+  Tlsf::Index close = take(1'030);  // 1'024 to 1'039 are one class.
   take(1);
-  Tlsf::Chunk* far = take(1'050);
+  Tlsf::Index far = take(1'038);
   take(1);
   tlsf_.put(close);
   tlsf_.put(far);  // The first of its class's list.
-  EXPECT_EQ(take(1'026)->data, address(0));
+  EXPECT_EQ(data(take(1'026)), address(0));
 }
 
 TEST_F(TlsfTest, FindsWhatFitsHoweverManyOfItsClassDoNot) {
   tlsf_.add(address(0), 2'000'000 * kGranule);
-  std::vector<Tlsf::Chunk*> chunks;
-  chunks.push_back(take(1'050));  // The first to be freed is the last of its class's list.
+  std::vector<Tlsf::Index> chunks;
+  chunks.push_back(take(1'038));  // The first to be freed is the last of its class's list.
   take(1);
   for (int i = 0; i < 100; ++i) {
-    chunks.push_back(take(1'025));  // 1'024 to 1'055 are one class.
+    chunks.push_back(take(1'025));  // 1'024 to 1'039 are one class.
     take(1);
   }
-  while (take(100'000) != nullptr) {
+  while (take(100'000) != Tlsf::kNone) {
   }
-  while (take(1'100) != nullptr) {
+  while (take(1'100) != Tlsf::kNone) {
   }
-  while (take(1) != nullptr) {
+  while (take(1) != Tlsf::kNone) {
   }
-  for (Tlsf::Chunk* chunk : chunks) tlsf_.put(chunk);
-  EXPECT_EQ(take(1'050)->data, address(0));
-  EXPECT_EQ(take(1'050), nullptr);
+  for (Tlsf::Index chunk : chunks) tlsf_.put(chunk);
+  EXPECT_EQ(data(take(1'038)), address(0));
+  EXPECT_EQ(take(1'038), Tlsf::kNone);
 }
 
 TEST_F(TlsfTest, LeavesTheHeapAloneOnceItHasMadeItsChunks) {
   tlsf_.add(address(0), 100'000 * kGranule);
-  std::vector<Tlsf::Chunk*> chunks(10'000);
+  std::vector<Tlsf::Index> chunks(10'000);
   const auto round = [&] {
-    for (Tlsf::Chunk*& chunk : chunks) chunk = take(3);
-    for (Tlsf::Chunk* chunk : chunks) tlsf_.put(chunk);
+    for (Tlsf::Index& chunk : chunks) chunk = take(3);
+    for (Tlsf::Index chunk : chunks) tlsf_.put(chunk);
   };
   round();
   const std::size_t made = tlsf_.made();
@@ -138,34 +140,35 @@ TEST_F(TlsfTest, LeavesTheHeapAloneOnceItHasMadeItsChunks) {
 // the end all is whole again.
 TEST_F(TlsfTest, StaysConsistentUnderRandomUse) {
   constexpr std::size_t kSlab = 20'000;
-  Tlsf::Chunk* slab = tlsf_.add(address(0), kSlab * kGranule);
+  Tlsf::Index slab = tlsf_.add(address(0), kSlab * kGranule);
   std::mt19937 random(1);
-  std::vector<Tlsf::Chunk*> taken;
+  std::vector<Tlsf::Index> taken;
   for (int i = 0; i < 20'000; ++i) {
     if (random() % 100 < 55 || taken.empty()) {
       const std::size_t granules = 1 + random() % (random() % 2 == 0 ? 30 : 900);
       std::size_t longest = 0;
       std::size_t end = 0;
       bool free_before = false;
-      for (const Tlsf::Chunk* chunk = slab; chunk != nullptr; chunk = chunk->after) {
-        ASSERT_EQ(chunk->data, address(end));
-        ASSERT_FALSE(chunk->free && free_before) << "neighbours not joined";
-        free_before = chunk->free;
-        end += chunk->bytes / kGranule;
-        if (chunk->free) longest = std::max(longest, chunk->bytes / kGranule);
+      for (Tlsf::Index at = slab; at != Tlsf::kNone; at = tlsf_[at].after) {
+        const Tlsf::Chunk& chunk = tlsf_[at];
+        ASSERT_EQ(chunk.data, address(end));
+        ASSERT_FALSE(chunk.free && free_before) << "neighbours not joined";
+        free_before = chunk.free;
+        end += chunk.granules;
+        if (chunk.free) longest = std::max<std::size_t>(longest, chunk.granules);
       }
       ASSERT_EQ(end, kSlab);
-      Tlsf::Chunk* chunk = take(granules);
-      ASSERT_EQ(chunk != nullptr, granules <= longest);
-      if (chunk != nullptr) taken.push_back(chunk);
+      Tlsf::Index chunk = take(granules);
+      ASSERT_EQ(chunk != Tlsf::kNone, granules <= longest);
+      if (chunk != Tlsf::kNone) taken.push_back(chunk);
     } else {
       std::swap(taken[random() % taken.size()], taken.back());
       tlsf_.put(taken.back());
       taken.pop_back();
     }
   }
-  for (Tlsf::Chunk* chunk : taken) tlsf_.put(chunk);
-  EXPECT_TRUE(Tlsf::is_whole(*slab));
+  for (Tlsf::Index chunk : taken) tlsf_.put(chunk);
+  EXPECT_TRUE(tlsf_.is_whole(slab));
 }
 
 }  // namespace
