@@ -16,6 +16,7 @@ bench::SoakFigures figures() {
   figures.events[static_cast<std::size_t>(bench::SoakEvent::kHeld)] = 7;
   figures.graphs_alive_at_once = 5;
   figures.gradients_compared = 1234;
+  figures.refusals = 6;
   figures.order = {.accesses = 99, .violations = 0};
   bench::SoakWindow window;
   window.first_step = 3;
@@ -32,17 +33,19 @@ TEST(StressReportTest, HasEveryFigureForMachines) {
   EXPECT_EQ(json["events"]["held"], 7);
   EXPECT_EQ(json["events"].size(), bench::kSoakEvents);
   EXPECT_EQ(json["graphs_alive_at_once"], 5);
+  EXPECT_EQ(json["refusals"], 6);
   EXPECT_EQ(json["windows"][0]["first_step"], 3);
   EXPECT_EQ(json["windows"][0]["most"]["engine_blocks"], 11);
   EXPECT_EQ(json["violations"], 0);
 }
 
 TEST(StressReportTest, SaysTheSameInWords) {
-  EXPECT_THAT(to_text(figures()),
-              AllOf(HasSubstr("stress, 20 steps: passed"), HasSubstr("held 7"),
-                    HasSubstr("1234 compared bit for bit"),
-                    HasSubstr("99 accesses checked, 0 violations"), HasSubstr("3 MiB"),
-                    Not(HasSubstr("PROBLEM"))));
+  EXPECT_THAT(
+      to_text(figures()),
+      AllOf(HasSubstr("stress, 20 steps: passed"), HasSubstr("held 7"),
+            HasSubstr("6 steps without room"), HasSubstr("1234 compared bit for bit"),
+            HasSubstr("99 accesses checked, 0 violations"), HasSubstr("3 MiB"),
+            Not(HasSubstr("PROBLEM"))));
 }
 
 TEST(StressReportTest, BeginsWithWhatWentWrong) {

@@ -101,6 +101,7 @@ ordered_json to_json(const SoakFigures& figures) {
           {"graphs", figures.graphs},
           {"graphs_alive_at_once", figures.graphs_alive_at_once},
           {"exceptions", figures.exceptions},
+          {"refusals", figures.refusals},
           {"steps_compared", figures.steps_compared},
           {"gradients_compared", figures.gradients_compared},
           {"offloaded_bytes", engine.offloaded_bytes},
@@ -133,7 +134,8 @@ std::string to_text(const SoakFigures& figures) {
   row(text, "graphs",
       absl::StrCat(figures.graphs, ", at most ", figures.graphs_alive_at_once,
                    " alive at once; ", figures.exceptions,
-                   " exceptions thrown on purpose"));
+                   " exceptions thrown on purpose, ", figures.refusals,
+                   " steps without room"));
   row(text, "gradients",
       absl::StrCat(figures.gradients_compared, " compared bit for bit, of ",
                    figures.steps_compared, " steps"));
