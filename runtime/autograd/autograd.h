@@ -152,7 +152,7 @@ class Saved {
 class Function {
  public:
   virtual ~Function() = default;
-  virtual const char* name() const noexcept = 0;
+  virtual const char* name() const noexcept = 0;  // Static text.
   virtual std::vector<Tensor> forward(Saved& saved, std::span<const Tensor> inputs) = 0;
   // One gradient for each input; undefined where none is needed. `gradients` are
   // contiguous; an undefined one stands for an output that nobody used.
@@ -187,8 +187,10 @@ std::vector<Tensor> checkpoint(Segment segment, std::span<const Tensor> inputs,
 // beside its outputs in forward (running statistics, a counter, a cache) leaves it as it is
 // when this says so: once is enough.
 bool recomputing() noexcept;
-// Compares a checksum of every n-th recomputed output by value; 0: none. Of the calling
-// thread.
+// Compares a checksum of every n-th output that an op makes in a recompute, and of every
+// n-th input of a segment, by value; 0: none. The first one that differs is thrown by the
+// next synchronising call, as Error{kDataLoss} that names op, output and stage. Of the
+// calling thread, and of segments that run first from now on.
 void set_verify_recompute(int every) noexcept;
 
 }  // namespace ebb::autograd

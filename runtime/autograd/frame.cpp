@@ -1,36 +1,24 @@
 #include "runtime/autograd/frame.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "allocator/error.h"
-#include "runtime/autograd/node.h"
 
 namespace ebb::autograd {
 namespace {
 
-// Ends a recompute. No std::exception, so that a segment's own handlers let it pass.
-struct Stop {};
-
-// What the nodes of a second run save belongs to the first run's.
-class Discarded final : public PackedTensor {
- public:
-  Tensor unpack() override {
-    throw Error(absl::StatusCode::kFailedPrecondition,
-                "backward inside of a checkpointed segment, on what it recorded");
-  }
-  void used() noexcept override {}
-};
-
-// Sets where saves go, and puts it back; what else a segment changes is its own affair.
+// Sets where saves go and who is told what ops make, and puts both back; what else a
+// segment changes is its own affair.
 class HooksOfSegment {
  public:
-  HooksOfSegment(SavedTensorHooks* hooks, bool in_segment)
+  HooksOfSegment(SavedTensorHooks* hooks, bool in_segment, RecomputeCheck* check)
       : hooks_(std::exchange(modes().hooks, hooks)),
-        in_segment_(std::exchange(modes().in_segment, in_segment)) {}
+        in_segment_(std::exchange(modes().in_segment, in_segment)),
+        check_(std::exchange(modes().check, check)) {}
   ~HooksOfSegment() {
     modes().hooks = hooks_;
     modes().in_segment = in_segment_;
+    modes().check = check_;
   }
   HooksOfSegment(const HooksOfSegment&) = delete;
   HooksOfSegment& operator=(const HooksOfSegment&) = delete;
@@ -38,11 +26,8 @@ class HooksOfSegment {
  private:
   SavedTensorHooks* const hooks_;
   const bool in_segment_;
+  RecomputeCheck* const check_;
 };
-
-std::uint64_t version_of(const Tensor& tensor) {
-  return tensor.defined() ? tensor.storage()->version()->value.load() : 0;
-}
 
 }  // namespace
 
@@ -63,32 +48,12 @@ class Frame::Placeholder final : public RemadeTensor {
   const std::size_t slot_;
 };
 
-// Puts an exception's half-done recompute back to none.
-class Frame::Recomputing {
- public:
-  explicit Recomputing(Frame& frame) : frame_(frame) {
-    frame_.recomputing_ = true;
-    frame_.next_ = 0;
-    for (std::size_t i = 0; i < frame_.slots_.size(); ++i) {
-      if (frame_.slots_[i].wanted) frame_.last_ = i;
-    }
-  }
-  ~Recomputing() {
-    frame_.recomputing_ = false;
-    if (done_) return;
-    for (Slot& slot : frame_.slots_) slot.tensor = {};
-  }
-  Recomputing(const Recomputing&) = delete;
-  Recomputing& operator=(const Recomputing&) = delete;
-  void done() { done_ = true; }
-
- private:
-  Frame& frame_;
-  bool done_ = false;
-};
-
 Frame::Frame(Segment segment, std::span<const Tensor> inputs, Recompute recompute)
-    : segment_(std::move(segment)), kind_(recompute), modes_(modes()) {
+    : segment_(std::move(segment)),
+      kind_(recompute),
+      modes_(modes()),
+      check_(modes_.verify_recompute > 0 ? std::make_unique<RecomputeCheck>(modes_.check)
+                                         : nullptr) {
   if (kind_ == Recompute::kAlways) save_inputs(inputs, modes_.hooks);
 }
 
@@ -99,9 +64,11 @@ bool Frame::of_use() noexcept {
 }
 
 std::vector<Tensor> Frame::run(std::span<const Tensor> inputs) {
-  const HooksOfSegment hooks(this, /*in_segment=*/true);
+  const HooksOfSegment hooks(this, /*in_segment=*/true,
+                             check_ ? check_.get() : modes_.check);
   first_inputs_ = inputs;
   for (const Tensor& input : inputs) first_versions_.push_back(version_of(input));
+  check_inputs(inputs);
   running_ = true;
   std::vector<Tensor> outputs = segment_(inputs);
   running_ = false;
@@ -109,14 +76,25 @@ std::vector<Tensor> Frame::run(std::span<const Tensor> inputs) {
   return outputs;
 }
 
+void Frame::check_inputs(std::span<const Tensor> inputs) const {
+  if (check_ == nullptr) return;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_->given(modes_.stage, static_cast<std::int32_t>(i), inputs[i]);
+  }
+}
+
 void Frame::save_inputs(std::span<const Tensor> inputs, SavedTensorHooks* hooks) {
-  const HooksOfSegment around(hooks, modes_.in_segment);
+  const HooksOfSegment around(hooks, modes_.in_segment, nullptr);
   const SaveSite site{SaveSite::Kind::kCheckpointInput, "checkpoint", modes_.stage};
   std::vector<Input> saved;
   for (const Tensor& input : inputs) {
     saved.push_back({SavedTensor(input, site), requires_grad(input)});
   }
   inputs_ = std::move(saved);
+}
+
+std::uint64_t Frame::version_of(const Tensor& tensor) {
+  return tensor.defined() ? tensor.storage()->version()->value.load() : 0;
 }
 
 SavedTensorHooks* Frame::base() const noexcept {
@@ -136,10 +114,10 @@ bool Frame::can_make_again(const Tensor& tensor) const {
 
 PackResult Frame::pack(const Tensor& tensor, const SaveSite& site) {
   if (recomputing_) return fill_slot(tensor, site);
-  slots_.push_back({site.op, tensor.shape(), tensor.dtype(), false, {}, 0, {}});
+  slots_.push_back({site.op, site.stage, tensor.shape(), tensor.dtype(), false, {}, 0});
   if (kind_ == Recompute::kAsNeeded) return pass_on(tensor, site);
   left_to_recompute(tensor, site);
-  return placeholder(tensor);
+  return placeholder();
 }
 
 PackResult Frame::pass_on(const Tensor& tensor, const SaveSite& site) {
@@ -152,13 +130,12 @@ PackResult Frame::pass_on(const Tensor& tensor, const SaveSite& site) {
   EBB_CHECK(asked.can_recompute, kFailedPrecondition, "hooks left a tensor that ", site.op,
             " saves to a recompute that cannot make it");
   if (inputs_.empty()) save_inputs(first_inputs_, base());
-  return placeholder(tensor);
+  return placeholder();
 }
 
-std::unique_ptr<PackedTensor> Frame::placeholder(const Tensor& tensor) {
+std::unique_ptr<PackedTensor> Frame::placeholder() {
   auto made = std::make_unique<Placeholder>(shared_from_this(), slots_.size() - 1);
   slots_.back().wanted = true;
-  slots_.back().checksum = checksum_if_due(tensor);
   return made;
 }
 
@@ -167,28 +144,6 @@ void Frame::left_to_recompute(const Tensor& tensor, const SaveSite& site) {
   if (modes_.hooks != nullptr && !recomputing_) {
     modes_.hooks->left_to_recompute(tensor, site);
   }
-}
-
-PackResult Frame::fill_slot(const Tensor& tensor, const SaveSite& site) {
-  const std::size_t index = next_++;
-  EBB_CHECK(index <= last_, kFailedPrecondition,
-            "the recompute of a segment went on after "
-            "its last saved tensor: the segment must let unknown exceptions pass");
-  Slot& slot = slots_[index];
-  EBB_CHECK(slot.shape == tensor.shape() && slot.dtype == tensor.dtype(),
-            kFailedPrecondition,
-            "a checkpointed segment saved another tensor when it ran "
-            "again: ",
-            slot.op, " saved one of ", slot.shape.size(), " dimensions and ",
-            name(slot.dtype), ", now ", site.op, " saves one of ", tensor.dimensions(),
-            " and ", name(tensor.dtype()));
-  verify_checksum(slot.checksum, tensor, slot.op);
-  if (slot.wanted && !slot.tensor.defined()) {
-    slot.tensor = tensor;
-    slot.version = version_of(tensor);
-  }
-  if (index == last_) throw Stop();
-  return std::make_unique<Discarded>();
 }
 
 Tensor Frame::take(std::size_t index) {
@@ -211,45 +166,6 @@ void Frame::add_to(std::size_t index, UseOrder& order) {
   // A recompute asks hooks for the inputs, once for all slots.
   if (slots_[index].tensor.defined() || !order.segments.insert(this).second) return;
   for (const Input& input : inputs_) input.tensor.add_to(order);
-}
-
-std::vector<Tensor> Frame::inputs_again() {
-  std::vector<Tensor> inputs;
-  for (Input& input : inputs_) {
-    Tensor tensor = input.tensor.use(/*keep=*/true);
-    if (tensor.defined()) tensor = tensor.alias();
-    if (input.requires_grad) make_meta(tensor).requires_grad = true;
-    inputs.push_back(std::move(tensor));
-  }
-  for (Input& input : inputs_) input.tensor.used();
-  return inputs;
-}
-
-void Frame::recompute() {
-  EBB_CHECK(!running_ && !recomputing_, kFailedPrecondition,
-            "backward inside of a checkpointed segment, on what it recorded");
-  const std::vector<Tensor> inputs = inputs_again();
-  const ModesScope restore;
-  modes() = modes_;
-  modes().grad_enabled = true;
-  modes().phase = device::Phase::kRecompute;
-  modes().hooks = this;
-  modes().in_segment = true;
-  modes().recomputing = true;
-  modes().verify_recompute = 0;
-  Recomputing recomputing(*this);
-  bool stopped = false;
-  try {
-    segment_(inputs);
-  } catch (const Stop&) {
-    stopped = true;
-  }
-  EBB_CHECK(stopped, kFailedPrecondition, "a checkpointed segment saved ", next_,
-            " tensors when it ran again, and at least ", last_ + 1,
-            " the first time: the "
-            "next one missing is of ",
-            slots_[next_].op);
-  recomputing.done();
 }
 
 }  // namespace ebb::autograd

@@ -51,21 +51,23 @@ class Frame final : public SavedTensorHooks, public std::enable_shared_from_this
   };
   struct Slot {
     const char* op = "";
+    std::int32_t stage = -1;
     tensor::Shape shape;
     DType dtype = DType::kF32;
     bool wanted = false;  // A node waits for it.
     Tensor tensor;        // Once it is made again.
     std::uint64_t version = 0;
-    Checksum checksum;  // Of the first run's, if it is one of those that are verified.
   };
 
   // The hooks around all frames, which take the inputs of a segment as needed: an outer
   // segment cannot count on when they are saved.
   SavedTensorHooks* base() const noexcept;
+  static std::uint64_t version_of(const Tensor& tensor);
   PackResult pass_on(const Tensor& tensor, const SaveSite& site);
   PackResult fill_slot(const Tensor& tensor, const SaveSite& site);
-  std::unique_ptr<PackedTensor> placeholder(const Tensor& tensor);  // Of the last slot.
+  std::unique_ptr<PackedTensor> placeholder();  // Of the last slot.
   void save_inputs(std::span<const Tensor> inputs, SavedTensorHooks* hooks);
+  void check_inputs(std::span<const Tensor> inputs) const;
   // Whether a recompute would make the tensor, and from less than itself.
   bool can_make_again(const Tensor& tensor) const;
 
@@ -79,7 +81,8 @@ class Frame final : public SavedTensorHooks, public std::enable_shared_from_this
 
   const Segment segment_;
   const Recompute kind_;
-  const Modes modes_;  // As the first run found them.
+  const Modes modes_;                            // As the first run found them.
+  const std::unique_ptr<RecomputeCheck> check_;  // Null: nobody wants one of it.
   std::vector<Input> inputs_;
   std::vector<Slot> slots_;
 

@@ -12,6 +12,8 @@
 
 namespace ebb::autograd {
 
+class RecomputeCheck;
+
 struct Modes {
   bool grad_enabled = true;
   bool training = true;
@@ -23,7 +25,8 @@ struct Modes {
   std::int32_t stage = -1;
   std::optional<device::Phase> phase;
   RandomKey random;
-  int verify_recompute = 0;  // Every n-th saved tensor; 0: none.
+  RecomputeCheck* check = nullptr;  // Is told what ops make.
+  int verify_recompute = 0;         // Every n-th output; 0: none.
   std::uint64_t verify_count = 0;
 };
 

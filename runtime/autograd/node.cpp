@@ -5,6 +5,7 @@
 
 #include "runtime/autograd/autograd.h"
 #include "runtime/autograd/modes.h"
+#include "runtime/autograd/verify_recompute.h"
 
 namespace ebb::autograd {
 namespace {
@@ -63,6 +64,10 @@ void Node::connect(std::span<const Tensor> inputs) {
 }
 
 void Node::save(const Tensor& tensor, std::ptrdiff_t input) {
+  RecomputeCheck* check = modes().check;
+  if (check != nullptr && input < 0 && tensor.defined()) {
+    check->made(name_, stage_, RecomputeCheck::kSaved, tensor);
+  }
   const SaveSite site{SaveSite::Kind::kSavedTensor, name_, stage_};
   saved_.push_back({SavedTensor(tensor, site), input});
 }
@@ -107,6 +112,9 @@ bool recorded(std::span<const Tensor> inputs) noexcept {
 
 Tensor attach(std::shared_ptr<Node> node, Tensor tensor, std::uint32_t output) {
   if (node) {
+    if (RecomputeCheck* check = modes().check; check != nullptr) {
+      check->made(node->name(), node->stage(), static_cast<std::int32_t>(output), tensor);
+    }
     Meta& meta = make_meta(tensor);
     meta.node = std::move(node);
     meta.output = output;

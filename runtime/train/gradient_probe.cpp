@@ -1,27 +1,15 @@
 #include "runtime/train/gradient_probe.h"
 
-#include <bit>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "allocator/error.h"
 #include "runtime/autograd/autograd.h"
+#include "runtime/tensor/hash_bytes.h"
 #include "runtime/tensor/launch.h"
 
 namespace ebb::train {
 namespace {
-
-// Odd constants with mixed bits, of xxHash64 (Collet).
-constexpr std::uint64_t kMultiply = 0x9E3779B185EBCA87U;
-constexpr std::uint64_t kAlso = 0xC2B2AE3D27D4EB4FU;
-
-std::uint64_t finish(std::uint64_t hash) {
-  hash ^= hash >> 33;
-  hash *= kAlso;
-  hash ^= hash >> 29;
-  return hash;
-}
 
 struct Range {
   const std::byte* data;
@@ -33,20 +21,6 @@ std::vector<std::byte> copied(const Range& range) {
 }
 
 }  // namespace
-
-std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed) {
-  const auto* at = static_cast<const std::byte*>(data);
-  std::uint64_t hash = seed + kMultiply + bytes;
-  for (; bytes >= sizeof(std::uint64_t);
-       bytes -= sizeof(std::uint64_t), at += sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, at, sizeof word);
-    hash = std::rotl((hash ^ word) * kMultiply, 31);
-  }
-  std::uint64_t rest = 0;
-  std::memcpy(&rest, at, bytes);
-  return finish((hash ^ rest) * kMultiply);
-}
 
 struct GradientProbe::Found {
   bool looked = false;
@@ -75,22 +49,23 @@ GradientProbe::GradientProbe(const nn::Parameters& parameters, bool keep)
   device::OpInfo op;
   op.name = "probe.gradients";
   op.probe = true;
-  tensor::launch(
-      op, reads, {},
-      [found = found_, keep, weights = std::move(weights),
-       gradients = std::move(gradients)](void* /*native*/) {
-        const auto begin = std::chrono::steady_clock::now();
-        for (const Range& gradient : gradients) {
-          found->checksum = hash_bytes(gradient.data, gradient.bytes, found->checksum);
-          if (keep) found->gradients.push_back(copied(gradient));
-        }
-        for (const Range& weight : weights) {
-          found->weights.push_back(copied(weight));
-        }
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-        found->wall_seconds = took.count();
-        found->looked = true;
-      });
+  tensor::launch(op, reads, {},
+                 [found = found_, keep, weights = std::move(weights),
+                  gradients = std::move(gradients)](void* /*native*/) {
+                   const auto begin = std::chrono::steady_clock::now();
+                   for (const Range& gradient : gradients) {
+                     found->checksum =
+                         tensor::hash_bytes(gradient.data, gradient.bytes, found->checksum);
+                     if (keep) found->gradients.push_back(copied(gradient));
+                   }
+                   for (const Range& weight : weights) {
+                     found->weights.push_back(copied(weight));
+                   }
+                   const std::chrono::duration<double> took =
+                       std::chrono::steady_clock::now() - begin;
+                   found->wall_seconds = took.count();
+                   found->looked = true;
+                 });
 }
 
 std::optional<std::uint64_t> GradientProbe::checksum() const {

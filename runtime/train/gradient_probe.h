@@ -13,11 +13,6 @@
 
 namespace ebb::train {
 
-// A 64-bit hash of bytes, read as little-endian words (multiply and rotate, by
-// xxHash64's constants). Not for adversaries. hash_bytes(b, hash_bytes(a)) depends on the
-// order of both.
-std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed = 0);
-
 // One look: a probe op (no time of the device's clock) that reads every gradient, in the
 // order of the parameters.
 class GradientProbe {
