@@ -339,6 +339,27 @@ TEST(CheckDevice, ThrowsAtTheSubmissionThatConflicts) {
   EXPECT_EQ(device->order().accesses, 2U);
 }
 
+TEST(CheckDevice, WorkThatFailedHasEndedForWhoeverSynchronized) {
+  for (const bool whole_device : {true, false}) {
+    const auto device = make_check_device(test::make_device({"time", {}}));
+    Stream& out = device->create_stream("out");
+    Stream& in = device->create_stream("in");
+    std::byte* host = device->host_memory().pin(kBytes);
+    const auto a =
+        device->memory().allocate(kBytes, Purpose::kActivations, device->current_stream());
+    out.copy({"out", Direction::kDeviceToHost, a, host, kBytes});
+    out.launch(op("explode", 1), [](void*) { throw std::runtime_error("bang"); });
+    if (whole_device) {
+      EXPECT_THROW(device->synchronize(), Error);
+    } else {
+      EXPECT_THROW(out.synchronize(), Error);
+    }
+    EXPECT_NO_THROW(in.copy({"in", Direction::kHostToDevice, a, host, kBytes}));
+    device->synchronize();
+    device->host_memory().unpin(host, kBytes);
+  }
+}
+
 TEST(CheckDevice, PoisonsMemoryThatIsLentAgainBeforeItsFirstUse) {
   const auto device = make_check_device(test::make_device({"time", {}}));
   Stream& stream = device->current_stream();

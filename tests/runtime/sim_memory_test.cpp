@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "allocator/error.h"
 #include "tests/support/devices.h"
+#include "tests/support/forward_device.h"
 
 namespace ebb::device {
 namespace {
@@ -55,6 +57,28 @@ TEST_F(SimMemoryTest, ReservedBytesAreTheArenasAndInTheHostsOrder) {
   EXPECT_EQ(a, b);
   EXPECT_EQ(figures().reserved_bytes, kBytes);
   EXPECT_EQ(figures().limit_bytes, std::size_t{1} << 24);
+}
+
+TEST_F(SimMemoryTest, WhatIsGivenToAStreamThatCannotWaitIsFreeAgain) {
+  class Unwilling final : public test::ForwardStream {
+   public:
+    using ForwardStream::ForwardStream;
+    void wait(const Event&, const WaitTag&) override {
+      throw Error(absl::StatusCode::kInternal, "it cannot wait");
+    }
+  };
+  Stream& other = device_->create_stream("other");
+  const auto whole = allocate(std::size_t{1} << 24);
+  device_->memory().free(whole, Fence(use(whole, 5)));
+  Unwilling unwilling(other);
+  EXPECT_THROW((void)device_->memory().allocate(kBytes, Purpose::kActivations, unwilling),
+               Error);
+  EXPECT_EQ(figures().lent.total(), 0U);
+  // Still not without waiting for who used it.
+  const Event before = other.record();
+  EXPECT_EQ(device_->memory().allocate(std::size_t{1} << 24, Purpose::kActivations, other),
+            whole);
+  EXPECT_NE(other.record(), before);
 }
 
 TEST_F(SimMemoryTest, AStreamWaitsForWhoStillUsesWhatItIsGiven) {

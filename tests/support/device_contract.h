@@ -265,6 +265,37 @@ TEST_P(DeviceContract, CarriesAFailureToWhoeverWaits) {
   device_->destroy_stream(third);
 }
 
+TEST_P(DeviceContract, CarriesAFailureToWhoeverWaitsAfterTheHostHasSeenItsEnd) {
+  if (dry_) return;  // Nothing runs, so nothing fails.
+  Stream& other = device_->create_stream("other");
+  bool ran = false;
+  compute().launch(op("explode", 1), [](void*) { throw std::runtime_error("bang"); });
+  const Event exploded = compute().record();
+  exploded.wait();
+  other.wait(exploded, kTag);  // For the order it is not needed.
+  other.launch(op("behind", 1), [&](void*) { ran = true; });
+  EXPECT_THAT([&] { other.synchronize(); },
+              fails_with(absl::StatusCode::kInternal, "bang"));
+  EXPECT_FALSE(ran);
+  EXPECT_THROW(device_->synchronize(), Error);
+  device_->destroy_stream(other);
+}
+
+TEST_P(DeviceContract, AStreamKeepsItsOwnFailureWhereAnotherArrives) {
+  if (dry_) return;  // Nothing runs, so nothing fails.
+  Stream& other = device_->create_stream("other");
+  compute().launch(op("first", 1), [](void*) { throw std::runtime_error("one"); });
+  other.launch(op("second", 1), [](void*) { throw std::runtime_error("two"); });
+  const Event second = other.record();
+  compute().wait(second, kTag);
+  EXPECT_THAT([&] { compute().synchronize(); },
+              fails_with(absl::StatusCode::kInternal, "op 'first'", "one"));
+  EXPECT_THAT([&] { other.synchronize(); },
+              fails_with(absl::StatusCode::kInternal, "op 'second'", "two"));
+  EXPECT_NO_THROW(device_->synchronize());
+  device_->destroy_stream(other);
+}
+
 TEST_P(DeviceContract, EndsAllThatIsBehindAFailure) {
   if (dry_) return;  // Nothing runs, so nothing fails.
   Stream& out = device_->create_stream("out");
