@@ -37,10 +37,10 @@ Engine::Impl::Impl(device::Device& device, Store& store, const EngineOptions& op
                                        default_min_offload_bytes(device.capability())))),
       fetcher_(device),
       window_(device) {
-  device_.memory().set_reclaimer(this);
+  device_.memory().add_reclaimer(*this);
 }
 
-Engine::Impl::~Impl() { device_.memory().set_reclaimer(nullptr); }
+Engine::Impl::~Impl() { device_.memory().remove_reclaimer(*this); }
 
 std::size_t Engine::Impl::most_waiting_bytes(const device::LinkRate& link) const noexcept {
   return std::max(2 * largest_bytes_, bytes_of_latency(link));

@@ -1,16 +1,21 @@
 #include "runtime/device/device.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 #include "allocator/error.h"
 
 namespace ebb::device {
 
+bool DeviceMemory::reclaim(std::size_t bytes) {
+  return std::any_of(reclaimers_.rbegin(), reclaimers_.rend(),
+                     [&](Reclaimer* reclaimer) { return reclaimer->reclaim(bytes); });
+}
+
 std::uintptr_t DeviceMemory::allocate(std::size_t bytes, Purpose purpose, Stream& stream) {
   auto address = try_allocate(bytes, purpose, stream);
-  while (!address && reclaimer_ != nullptr && reclaimer_->reclaim(bytes)) {
-    address = try_allocate(bytes, purpose, stream);
-  }
+  while (!address && reclaim(bytes)) address = try_allocate(bytes, purpose, stream);
   if (address) return *address;
   const MemoryFigures now = figures();
   std::string used;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "allocator/device_arena.h"
 #include "allocator/host_memory.h"
@@ -97,7 +98,7 @@ class DeviceMemory {
   // `bytes` bytes (at least one granule) that `stream` uses first: the stream is made to
   // wait for whatever still uses them, tagged kD2HBacklog. Nothing if they do not fit.
   // allocate() throws Error{kResourceExhausted} instead, which says what was asked for,
-  // what there is, and what uses it; before that it asks the reclaimer, as long as that
+  // what there is, and what uses it; before that it asks the reclaimers, as long as that
   // finds something.
   [[nodiscard]] virtual std::optional<std::uintptr_t> try_allocate(std::size_t bytes,
                                                                    Purpose purpose,
@@ -121,11 +122,16 @@ class DeviceMemory {
   virtual MemoryFigures figures() const = 0;
   virtual void reset_peaks() noexcept = 0;
 
-  // Null: nobody.
-  void set_reclaimer(Reclaimer* reclaimer) noexcept { reclaimer_ = reclaimer; }
+  // The one that came last is asked first. It outlives the memory, or is taken off.
+  void add_reclaimer(Reclaimer& reclaimer) { reclaimers_.push_back(&reclaimer); }
+  void remove_reclaimer(Reclaimer& reclaimer) noexcept {
+    std::erase(reclaimers_, &reclaimer);
+  }
 
  private:
-  Reclaimer* reclaimer_ = nullptr;
+  bool reclaim(std::size_t bytes);
+
+  std::vector<Reclaimer*> reclaimers_;
 };
 
 // One device. Outlives what is made from it; its streams' and timelines' slots live as long

@@ -59,9 +59,29 @@ TEST(DeviceMemory, AsksTheReclaimerAsLongAsItFindsSomething) {
   const auto a = memory.allocate(2048, Purpose::kActivations, stream);
   const auto b = memory.allocate(2048, Purpose::kActivations, stream);
   Giver giver(memory, {a, b});
-  memory.set_reclaimer(&giver);
+  memory.add_reclaimer(giver);
   EXPECT_NO_THROW((void)memory.allocate(4096, Purpose::kActivations, stream));
   EXPECT_THROW((void)memory.allocate(512, Purpose::kActivations, stream), Error);
+}
+
+TEST(DeviceMemory, AsksEveryReclaimerThatIsThere) {
+  Profile profile = test::slow_profile();
+  profile.capacity_bytes = 4096;
+  const auto device = test::make_device({"dry", {}, true}, profile);
+  DeviceMemory& memory = device->memory();
+  Stream& stream = device->current_stream();
+  const auto a = memory.allocate(2048, Purpose::kActivations, stream);
+  const auto b = memory.allocate(2048, Purpose::kActivations, stream);
+  Giver first(memory, {a});
+  Giver second(memory, {b});
+  memory.add_reclaimer(first);
+  {
+    Giver gone(memory, {});
+    memory.add_reclaimer(gone);
+    memory.add_reclaimer(second);
+    memory.remove_reclaimer(gone);
+  }
+  EXPECT_NO_THROW((void)memory.allocate(4096, Purpose::kActivations, stream));
 }
 
 }  // namespace
