@@ -186,7 +186,7 @@ std::string HostLimits::why_not_locked(std::size_t bytes) const {
 
 void HostLimits::check_room(std::size_t bytes) const {
   if (const std::string why = why_no_room(bytes); !why.empty()) {
-    throw Error(absl::StatusCode::kResourceExhausted, why);
+    throw Error(absl::StatusCode::kResourceExhausted, why, Error::Resource::kHostMemory);
   }
 }
 

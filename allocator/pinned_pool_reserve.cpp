@@ -45,10 +45,14 @@ void PinnedPool::Impl::reserve(std::size_t bytes) {
 std::size_t PinnedPool::Impl::missing(std::size_t bytes) const {
   const MutexLock lock(mutex_);
   if (bytes <= stats_.pinned_bytes) return 0;
-  EBB_CHECK(bytes <= limit_ / kPageBytes * kPageBytes, kResourceExhausted,
-            "cannot reserve ", bytes, " bytes of pinned host memory: the cap is ", limit_,
-            " bytes, of which ", stats_.pinned_bytes,
-            " are pinned; raise the host budget, or offload less");
+  if (bytes > limit_ / kPageBytes * kPageBytes) {
+    throw Error(
+        absl::StatusCode::kResourceExhausted,
+        absl::StrCat("cannot reserve ", bytes, " bytes of pinned host memory: the cap is ",
+                     limit_, " bytes, of which ", stats_.pinned_bytes,
+                     " are pinned; raise the host budget, or offload less"),
+        Error::Resource::kHostMemory);
+  }
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes - stats_.pinned_bytes;
 }
 
