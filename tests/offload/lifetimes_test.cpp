@@ -120,6 +120,13 @@ TEST_P(LifetimesForkTest, AChildThatExitsFreesNothingOfItsParents) {
   fork_in_the_middle([](std::unique_ptr<LifetimesRig>& rig) { (void)rig.release(); });
 }
 
+TEST_P(LifetimesForkTest, AChildThatRunsDestructorsFreesNothingOfItsParents) {
+  fork_in_the_middle([](std::unique_ptr<LifetimesRig>& rig) {
+    rig->in_child();
+    rig.reset();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, LifetimesForkTest, testing::ValuesIn(orders_with(2)),
                          [](const auto& order) { return order_name(order.param); });
 

@@ -1,5 +1,8 @@
 #include "runtime/device/sim/sim_device.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/device_contract.h"
@@ -38,6 +41,33 @@ TEST(SimDevice, RefusesALimitAboveTheCapacity) {
     EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_NE(std::string(error.what()).find("t4-pcie3"), std::string::npos);
   }
+}
+
+TEST(SimDevice, AChildOfForkMovesNothingAndCanDestroyIt) {
+  auto device = test::make_device({"time", {Order::Kind::kTime}});
+  bool ran = false;
+  OpInfo op;
+  op.name = "of the parent";
+  op.work.flops = 1;
+  device->current_stream().launch(op, [&ran](void*) { ran = true; });
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    bool said = false;
+    try {
+      device->synchronize();
+    } catch (const Error& error) {
+      said = error.code() == absl::StatusCode::kFailedPrecondition;
+    }
+    device.reset();
+    _exit(said && !ran ? 7 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  device->synchronize();
+  EXPECT_TRUE(ran);
 }
 
 TEST(SimDevice, SaysWhatItIs) {

@@ -25,6 +25,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 
+#include "allocator/process_mark.h"
 #include "runtime/device/mover.h"
 #include "runtime/device/order_clocks.h"
 #include "runtime/device/sim/event_model.h"
@@ -126,6 +127,7 @@ class SimCore final : public StreamOrder,
   const bool wall_;     // Free.
   const bool follows_;  // With the mover: what moves, or may fail.
   const bool guard_;
+  const ProcessMark process_;
   const std::chrono::steady_clock::time_point began_;
 
   mutable std::recursive_mutex mutex_;

@@ -144,6 +144,11 @@ absl::Status SimCore::run_op(Mover::Work& work) {
 }
 
 absl::Status SimCore::run_body(Mover::Work& work) {
+  // There is no pinned memory there, and what was submitted is the parent's work.
+  if (process_.in_child()) {
+    return absl::FailedPreconditionError(
+        "a device stays with the process that made it: this is a child of fork()");
+  }
   try {
     if (work.kind == Mover::Kind::kCopy) {
       auto* device = reinterpret_cast<std::byte*>(work.copy.device);
