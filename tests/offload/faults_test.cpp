@@ -53,12 +53,16 @@ struct Held {
   std::size_t pool_bytes = 0;
   int streams = 0;
   int timelines = 0;
+  std::size_t blocks = 0;     // In the engine's books,
+  std::size_t waiting = 0;    // bytes,
+  std::size_t backwards = 0;  // under way.
 
   friend bool operator==(const Held&, const Held&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Held& held) {
     return out << held.device_bytes << " bytes on the device, " << held.pool_bytes
                << " in the pool, " << held.streams << " streams, " << held.timelines
-               << " timelines";
+               << " timelines, in the engine " << held.blocks << " blocks, " << held.waiting
+               << " bytes, " << held.backwards << " backwards";
   }
 };
 
@@ -84,9 +88,15 @@ class FaultsTest : public testing::TestWithParam<Case> {
   static Held held(World& world) {
     world.pool.collect();
     const PinnedPool::Stats pool = world.pool.stats();
-    return {world.device.memory().figures().lent.total(),
-            pool.lent_bytes + pool.retired_bytes, world.faulty.streams(),
-            world.faulty.timelines()};
+    Held held{world.device.memory().figures().lent.total(),
+              pool.lent_bytes + pool.retired_bytes, world.faulty.streams(),
+              world.faulty.timelines()};
+    if (world.engine == nullptr) return held;
+    const EngineBooks books = world.engine->books();
+    held.blocks = books.blocks;
+    held.waiting = books.waiting_bytes;
+    held.backwards = books.backwards;
+    return held;
   }
 
   // Whoever catches an error of a device goes on like this.
@@ -164,6 +174,32 @@ TEST_P(FaultsTest, AnyCallOfAStepMayFail) {
 TEST_P(FaultsTest, AnyOpOfAStepMayFailWhenItRuns) {
   World world(options(kSlow));
   fail_each_op(world, [&](std::uint64_t seed) { step(world, {.layers = 6}, seed); });
+}
+
+TEST_P(FaultsTest, AnyCallAndAllAfterItMayFail) {
+  World world(options(kSlow));
+  const auto run = [&] { step(world, {.layers = 4}); };
+  run();
+  const Held before = held(world);
+  std::string failed = "nothing yet";
+  for (std::uint64_t calls = 0; !failed.empty() && !HasFailure(); ++calls) {
+    ASSERT_LT(calls, 5000U);
+    world.faults.fail_from(calls, {Call::kAllocate, Call::kHold, Call::kLaunch, Call::kCopy,
+                                   Call::kWait, Call::kCallBack});
+    const auto error = error_of(run);
+    (void)error_of([&] { world.base->synchronize(); });  // Callbacks fail, too.
+    failed = world.faults.failed();
+    world.faults.stop();
+    SCOPED_TRACE(absl::StrCat("from call ", calls, " on: ", failed));
+    EXPECT_TRUE(error || failed.empty() || can_be_lived_with(failed));
+    recover(world);
+    EXPECT_EQ(held(world), before);
+    world.wrong_words = 0;
+    run();
+    EXPECT_EQ(world.wrong_words, 0U);
+    EXPECT_EQ(held(world), before);
+    EXPECT_EQ(world.checker->order().violations, 0U);
+  }
 }
 
 TEST_P(FaultsTest, AnyCallMayFailWhereBlocksMoveInSeveralChunks) {

@@ -1,4 +1,4 @@
-// Devices that fail: the n-th call of some kinds, once.
+// Devices that fail: the n-th call of some kinds, once, or from then on.
 //
 // A call fails at once: it throws, and nothing was queued. An op or a copy fails when it
 // runs, as one whose kernel goes wrong (SimOptions::fault does that part). So a test can
@@ -52,20 +52,29 @@ class Faults {
     kinds_ = 0;
     for (const Call kind : kinds) kinds_ |= 1U << static_cast<unsigned>(kind);
     calls_left_ = calls;
+    for_good_ = false;
     failed_.clear();
   }
   void fail(std::uint64_t calls, Call kind) { fail(calls, {kind}); }
+  // The same, and all that come after it, until stop().
+  void fail_from(std::uint64_t calls, std::initializer_list<Call> kinds) {
+    fail(calls, kinds);
+    for_good_ = true;
+  }
   void stop() { kinds_ = 0; }
 
-  // What failed since fail(); empty: nothing yet.
+  // What failed first since fail(); empty: nothing yet.
   const std::string& failed() const { return failed_; }
 
   // For whoever is called. Says whether this call fails.
   bool due(Call kind, const char* what) {
     if ((kinds_ >> static_cast<unsigned>(kind) & 1U) == 0) return false;
-    if (calls_left_-- > 0) return false;
-    kinds_ = 0;
-    failed_ = what;
+    if (calls_left_ > 0) {
+      --calls_left_;
+      return false;
+    }
+    if (!for_good_) kinds_ = 0;
+    if (failed_.empty()) failed_ = what;
     return true;
   }
   void at(Call kind, const char* what) {
@@ -81,6 +90,7 @@ class Faults {
  private:
   std::uint32_t kinds_ = 0;
   std::uint64_t calls_left_ = 0;
+  bool for_good_ = false;
   std::string failed_;
 };
 
