@@ -218,7 +218,7 @@ TEST(PinnedPoolCases, ManySmallBlocksTakeOneMappingAndNoPin) {
   PinnedPool pool(memory, 100 * kMib);
   pool.reserve(100 * kMib);
   std::vector<PinnedPool::Block> blocks;
-  for (int i = 0; i < 100'000; ++i) {
+  for (std::size_t i = 0; i < 100'000; ++i) {
     blocks.push_back(pool.allocate(1 + i % 1'000));
     ASSERT_TRUE(blocks.back());
   }
@@ -254,7 +254,7 @@ TEST(PinnedPoolCases, AllOfItCanBeGivenBackHoweverItWasUsed) {
   ManualSource copy;
   PinnedPool pool(memory, 64 * kMib);
   std::mt19937 random(1);
-  for (int round = 0; round < 20; ++round) {
+  for (std::uint64_t round = 0; round < 20; ++round) {
     std::vector<PinnedPool::Block> blocks;
     for (std::size_t pages = 16; pages <= 64; pages += 16) {
       pool.reserve(pages * kPage);
@@ -262,10 +262,10 @@ TEST(PinnedPoolCases, AllOfItCanBeGivenBackHoweverItWasUsed) {
     }
     std::shuffle(blocks.begin(), blocks.end(), random);
     for (std::size_t i = 0; i < blocks.size(); ++i) {
-      const auto ticket = static_cast<std::uint64_t>(100 * round + random() % 100);
+      const std::uint64_t ticket = 100 * round + random() % 100;
       blocks[i].release(i % 3 == 0 ? Fence() : Fence(copy.at(ticket)));
     }
-    copy.reach(static_cast<std::uint64_t>(100 * round + 99));
+    copy.reach(100 * round + 99);
     EXPECT_EQ(pool.trim(), 64 * kPage);
     EXPECT_EQ(memory.live_bytes(), 0U);
     EXPECT_EQ(pool.stats().slabs, 0U);
