@@ -24,12 +24,13 @@ struct Outcome {
 
 // Steps under a link that is too slow to be hidden, with blocks that are written in place,
 // kept for a second backward, and fetched in another order than foreseen.
-Outcome run(const std::string& dropped, const device::Order& order) {
+Outcome run(const std::string& site, const device::Order& order,
+            device::Mistake mistake = device::Mistake::kNoWait) {
   World world({.order = order,
                .throw_on_violation = false,
                .d2h_bytes_per_second = 1.2e8,
                .h2d_bytes_per_second = 1.2e8});
-  world.device.drop(dropped);
+  world.device.plant(site, mistake);
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     std::vector<Saved> graph = forward(world, {.layers = 10}, seed);
     backward(world, graph, {}, /*retain=*/seed == 2);
@@ -70,8 +71,8 @@ TEST_P(WaitsTest, ATestFailsWithoutIt) {
       << "peak " << broken.peak_bytes << " and " << sound.peak_bytes;
 }
 
-constexpr const char* kOrder[] = {"store.put", "store.fetch", "store.stored", "engine.use",
-                                  "tensor.launch.write"};
+constexpr const char* kOrder[] = {"store.put",  "store.fetch",         "store.stored",
+                                  "engine.use", "tensor.launch.write", "memory.free"};
 constexpr const char* kMemory[] = {"engine.window", "engine.fetch"};
 
 INSTANTIATE_TEST_SUITE_P(Order, WaitsTest, testing::ValuesIn(kOrder));
@@ -87,17 +88,24 @@ TEST(WaitsListTest, NamesEveryWaitThatIsAskedFor) {
 
 // The checker finds a race whatever order things happened to run in; where they ran in a
 // bad one, bytes are wrong, too.
-TEST(WaitsListTest, TheWaitsThatKeepOrderAreFoundByTheCheckerInEveryOrder) {
+class PlantedWaitsTest : public testing::TestWithParam<device::Mistake> {};
+
+TEST_P(PlantedWaitsTest, TheWaitsThatKeepOrderAreMissedByTheCheckerInEveryOrder) {
   for (const char* site : kOrder) {
     bool wrong = false;
     for (const device::Order& order : twenty_four_orders()) {
-      const Outcome broken = run(site, order);
+      const Outcome broken = run(site, order, GetParam());
       EXPECT_GT(broken.violations, 0U) << site << " " << order_name(order);
       wrong = wrong || broken.wrong_words > 0;
     }
     std::printf("%-20s bytes %s\n", site, wrong ? "wrong" : "right by luck");
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(LeftOut, PlantedWaitsTest,
+                         testing::Values(device::Mistake::kNoWait));
+INSTANTIATE_TEST_SUITE_P(TooEarly, PlantedWaitsTest,
+                         testing::Values(device::Mistake::kTooEarly));
 
 }  // namespace
 }  // namespace ebb::offload
