@@ -92,14 +92,13 @@ TEST(PinnedPoolCases, NoBlockIsLentBeforeItsFenceWhateverTheOrder) {
     PinnedPool pool(memory, 256 * kPage);
     pool.reserve(64 * kPage);
     std::atomic<int> busy{3};
-    std::atomic<std::size_t> lent{0};
     {
       std::vector<std::jthread> threads;
       for (unsigned thread = 0; thread < 3; ++thread) {
         threads.emplace_back([&, thread] {
           std::mt19937 random(seed * 10 + thread);
           const std::byte mark{static_cast<unsigned char>(thread + 1)};
-          for (int i = 0; i < 2'000; ++i) {
+          for (int lent = 0; lent < 700;) {
             const std::size_t bytes = 1 + random() % (6 * kPage);
             auto block = pool.allocate(bytes);
             if (!block) {
@@ -126,7 +125,6 @@ TEST(PinnedPoolCases, NoBlockIsLentBeforeItsFenceWhateverTheOrder) {
         }
       });
     }
-    EXPECT_GT(lent, 1'000U);
     pool.collect();
     EXPECT_EQ(pool.stats().requested_bytes, 0U);
     EXPECT_EQ(pool.trim(), 64 * kPage);
