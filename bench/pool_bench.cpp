@@ -1,18 +1,14 @@
-// Does carving a pinned pool cost less than 100 ns a block, and how many bytes does it take
-// for those that were asked for? Baselines: malloc, and a pool of powers of two.
+// Does carving a pinned pool cost less than 100 ns a block, given back and lent? Baseline:
+// malloc. Each call by itself, and bytes: pool_traces_bench.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <map>
 #include <memory>
 #include <random>
 #include <vector>
 
 #include <benchmark/benchmark.h>
-
-#include "absl/synchronization/mutex.h"
 
 #include "allocator/device_arena.h"
 #include "allocator/pinned_pool.h"
@@ -24,17 +20,10 @@ using ebb::PinnedPool;
 
 constexpr std::size_t kBlocks = 10'000;
 
-// Debian builds Abseil with its search for deadlocks on, which triples the cost of a lock.
-// Programs that care turn it off, as here; both are measured.
-void watch_for_deadlocks(bool on) {
-  absl::SetMutexDeadlockDetectionMode(on ? absl::OnDeadlockCycle::kAbort
-                                         : absl::OnDeadlockCycle::kIgnore);
-}
-
 // Sizes of saved tensors, from 512 bytes to 64 KiB, each octave as likely.
-std::vector<std::size_t> sizes(std::size_t count, double largest_log2 = 16) {
+std::vector<std::size_t> sizes(std::size_t count) {
   std::mt19937 random(1);
-  std::uniform_real_distribution<double> log2(9, largest_log2);
+  std::uniform_real_distribution<double> log2(9, 16);
   std::vector<std::size_t> all(count);
   for (std::size_t& bytes : all) bytes = static_cast<std::size_t>(std::exp2(log2(random)));
   return all;
@@ -49,7 +38,6 @@ std::vector<std::size_t> victims(std::size_t count) {
 }
 
 void pool_replaces_one_of_10000(benchmark::State& state) {
-  watch_for_deadlocks(state.range(0) != 0);
   const auto memory = ebb::make_unbacked_memory();
   PinnedPool pool(*memory, std::size_t{1} << 32);
   pool.reserve(std::size_t{1} << 32);
@@ -68,7 +56,7 @@ void pool_replaces_one_of_10000(benchmark::State& state) {
     state.SkipWithError("the pool was full");
   }
 }
-BENCHMARK(pool_replaces_one_of_10000)->ArgName("deadlock_watch")->Arg(0)->Arg(1);
+BENCHMARK(pool_replaces_one_of_10000);
 
 void malloc_replaces_one_of_10000(benchmark::State& state) {
   const auto bytes = sizes(1 << 16);
@@ -97,7 +85,6 @@ class Clock final : public ebb::EventSource {
 };
 
 void pool_with_fences_replaces_one_of_10000(benchmark::State& state) {
-  watch_for_deadlocks(state.range(0) != 0);
   const auto memory = ebb::make_unbacked_memory();
   Clock clock;
   PinnedPool pool(*memory, std::size_t{1} << 32);
@@ -116,53 +103,7 @@ void pool_with_fences_replaces_one_of_10000(benchmark::State& state) {
   }
   clock.now = ~std::uint64_t{0};
 }
-BENCHMARK(pool_with_fences_replaces_one_of_10000)
-    ->ArgName("deadlock_watch")
-    ->Arg(0)
-    ->Arg(1);
-
-// Replaces one of 1,000 blocks, sizes from 512 bytes to 256 KiB, for ever: how many bytes a
-// pool has to have for it, over the most that were asked for at a time. The pool grows by
-// what is missing, as it would at the borders of steps.
-void waste(benchmark::State& state) {
-  constexpr std::size_t kLive = 1'000;
-  constexpr std::size_t kSteps = 50'000;
-  const auto bytes = sizes(kSteps, 18);
-  double pool_ratio = 0;
-  double powers_ratio = 0;
-  for ([[maybe_unused]] auto iteration : state) {
-    const auto memory = ebb::make_unbacked_memory();
-    PinnedPool pool(*memory, std::size_t{1} << 40);
-    std::vector<PinnedPool::Block> live(kLive);
-    std::vector<std::size_t> held(kLive);
-    std::map<std::size_t, std::size_t> free_powers;  // Blocks that are free, by size.
-    std::size_t powers_bytes = 0;
-    std::mt19937 random(3);
-    for (std::size_t i = 0; i < kSteps; ++i) {
-      const std::size_t victim = random() % kLive;
-      live[victim].release({});
-      live[victim] = pool.allocate(bytes[i]);
-      if (!live[victim]) {
-        pool.reserve(pool.stats().pinned_bytes + (std::size_t{8} << 20));
-        live[victim] = pool.allocate(bytes[i]);
-      }
-      if (held[victim] != 0) ++free_powers[held[victim]];
-      held[victim] = std::bit_ceil(bytes[i]);
-      std::size_t& spare = free_powers[held[victim]];
-      if (spare > 0) {
-        --spare;
-      } else {
-        powers_bytes += held[victim];
-      }
-    }
-    const auto peak = static_cast<double>(pool.stats().peak_requested_bytes);
-    pool_ratio = static_cast<double>(pool.stats().pinned_bytes) / peak;
-    powers_ratio = static_cast<double>(powers_bytes) / peak;
-  }
-  state.counters["pool_over_requested"] = pool_ratio;
-  state.counters["powers_of_two_over_requested"] = powers_ratio;
-}
-BENCHMARK(waste)->Unit(benchmark::kMillisecond);
+BENCHMARK(pool_with_fences_replaces_one_of_10000);
 
 // What a stream is after is a comparison here, so that the arena is what is measured.
 class OneStream final : public ebb::StreamOrder {
