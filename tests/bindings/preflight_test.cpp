@@ -178,6 +178,23 @@ TEST_F(PreflightTest, RefusesASimulatedDeviceThatTheMachineHasNoRoomFor) {
                               leaves(needs)));
 }
 
+TEST_F(PreflightTest, RefusesAHostBudgetThatTheMachineWillNeverHave) {
+  const config::RunConfig asks = test::tiny_request({{"host-budget", "4096"}});
+  EXPECT_FALSE(host_budget_refusal(asks, {}));
+  EXPECT_FALSE(host_budget_refusal(asks, leaves(4096)));
+  const auto refusal = host_budget_refusal(asks, leaves(3000));
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refusal->message,
+              AllOf(HasSubstr("4 KiB"), HasSubstr("/job/memory.max"),
+                    HasSubstr("lower --host-budget, or raise the limit: echo")));
+  HostLimits machine;
+  machine.total_bytes = 4095;
+  EXPECT_THAT(host_budget_refusal(asks, machine)->message, HasSubstr("RAM"));
+  EXPECT_FALSE(host_budget_refusal(
+      test::tiny_request({{"host-budget", "4096"}, {"dry", "true"}}), machine));
+}
+
 TEST_F(PreflightTest, TakesTheCapacityForABudget) {
   EXPECT_EQ(device_budget_bytes(test::tiny_request()),
             test::tiny_request().profile.capacity_bytes);

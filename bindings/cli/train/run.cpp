@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "bindings/cli/train/preflight.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "runtime/autograd/autograd.h"
 
@@ -73,7 +74,10 @@ Run::Run(const config::RunConfig& config, const RunSetup& setup,
       store_(link_, pool_),
       engine_(*device_, store_,
               {.policy = engine_policy(config.offload),
-               .min_offload_bytes = config.min_offload_bytes}),
+               .min_offload_bytes = config.min_offload_bytes,
+               // Of the real run: not the dry run's peak, so that both decide alike.
+               .device_budget_bytes =
+                   setup.dry ? setup.device_limit_bytes : device_budget_bytes(config)}),
       model_(*device_, config.model, config.seed),
       reference_device_(config.verify_gradients && !setup.dry ? make_reference_device()
                                                               : nullptr),

@@ -11,11 +11,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-#include "allocator/error.h"
 #include "allocator/host_limits.h"
 #include "bench/soak/soak.h"
 #include "bindings/cli/exit_code.h"
 #include "bindings/cli/progress.h"
+#include "bindings/cli/train/failure.h"
 #include "bindings/cli/train/preflight.h"
 #include "bindings/cli/train/stress_report.h"
 #include "kernels/cpu/cpu_kernels.h"
@@ -28,14 +28,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Failure {
-  std::string code;
-  std::string message;
-};
-
 struct Outcome {
   bench::SoakFigures figures;
-  std::optional<Failure> failure;
+  std::optional<Refusal> failure;
 };
 
 std::unique_ptr<device::Device> make_device(const config::RunConfig& config,
@@ -81,13 +76,11 @@ Outcome soak(const config::RunConfig& config, const Interrupt& interrupt, std::F
     };
     outcome.figures = bench::run_soak(*device, *reference, options);
     if (!outcome.figures.passed()) {
-      outcome.failure = {absl::StatusCodeToString(absl::StatusCode::kInternal),
-                         outcome.figures.problems.front()};
+      outcome.failure = Refusal{.code = absl::StatusCode::kInternal,
+                                .message = outcome.figures.problems.front()};
     }
-  } catch (const Error& error) {
-    outcome.failure = {absl::StatusCodeToString(error.code()), error.what()};
   } catch (const std::exception& error) {
-    outcome.failure = {absl::StatusCodeToString(absl::StatusCode::kInternal), error.what()};
+    outcome.failure = failure(error);
   }
   return outcome;
 }
@@ -110,7 +103,7 @@ ordered_json report(const config::RunConfig& config, const Environment& environm
                          {"threads", config.threads}}},
                        {"stress", to_json(outcome.figures)}};
   if (outcome.failure) {
-    json["error"] = {{"code", outcome.failure->code},
+    json["error"] = {{"code", absl::StatusCodeToString(outcome.failure->code)},
                      {"message", outcome.failure->message}};
   }
   return json;
@@ -121,9 +114,8 @@ ordered_json report(const config::RunConfig& config, const Environment& environm
 int stress(const config::RunConfig& config, const Environment& environment,
            const Interrupt& interrupt, const Output& output) {
   Outcome outcome;
-  if (const auto refusal = host_budget_refusal(config, read_host_limits())) {
-    outcome.failure = {absl::StatusCodeToString(refusal->code), refusal->message};
-  } else {
+  outcome.failure = host_budget_refusal(config, read_host_limits());
+  if (!outcome.failure) {
     set_cpu_threads(config.threads);
     outcome = soak(config, interrupt, output.err);
   }

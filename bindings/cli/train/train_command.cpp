@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <exception>
-#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "bindings/cli/exit_code.h"
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/progress.h"
+#include "bindings/cli/train/failure.h"
 #include "bindings/cli/train/learned.h"
 #include "bindings/cli/train/preflight.h"
 #include "bindings/cli/train/run.h"
@@ -39,16 +39,6 @@ std::optional<std::string> environment_variable(const char* name) {
   const char* const value = std::getenv(name);
   if (value == nullptr) return std::nullopt;
   return value;
-}
-
-// Where in the source an error was raised helps nobody but us.
-std::string sentence(const Error& error) {
-  const std::string message = error.what();
-  const std::size_t place = message.rfind(" [");
-  const bool ours = error.code() == absl::StatusCode::kInternal;
-  return ours || place == std::string::npos || message.back() != ']'
-             ? message
-             : message.substr(0, place);
 }
 
 config::RunConfig read_config(const config::Settings& flags,
@@ -185,15 +175,8 @@ int TrainCommand::run() {
     const Verdict verdict = preflight(config(), interrupt_);
     if (const auto* refusal = std::get_if<Refusal>(&verdict)) return refuse(*refusal);
     return carry_out(std::get<Clearance>(verdict));
-  } catch (const Error& error) {
-    return refuse({.code = error.code(), .message = sentence(error)});
-  } catch (const std::bad_alloc&) {  // Neither of the two budgets, nor a fault of ours.
-    return refuse({.code = absl::StatusCode::kResourceExhausted,
-                   .message = "this machine gave the process no more host memory, apart "
-                              "from what is offloaded: end what else uses it, or take a "
-                              "smaller --batch, --seq or model"});
   } catch (const std::exception& error) {
-    return refuse({.code = absl::StatusCode::kInternal, .message = error.what()});
+    return refuse(failure(error));
   }
 }
 

@@ -1,0 +1,37 @@
+#include "bindings/cli/train/failure.h"
+
+#include <new>
+#include <stdexcept>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ebb::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(FailureTest, LeavesOutWhereInTheSourceAnErrorWasRaisedUnlessItIsAFaultOfOurs) {
+  const Refusal theirs =
+      failure(Error(absl::StatusCode::kResourceExhausted, "no room [a/b.cpp:7]"));
+  EXPECT_EQ(theirs.code, absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(theirs.message, "no room");
+  const Refusal ours = failure(Error(absl::StatusCode::kInternal, "odd [a/b.cpp:7]"));
+  EXPECT_EQ(ours.message, "odd [a/b.cpp:7]");
+  EXPECT_EQ(sentence(Error(absl::StatusCode::kInvalidArgument, "a [b] c")), "a [b] c");
+}
+
+TEST(FailureTest, MemoryThatTheProcessDidNotGetIsTheHosts) {
+  const Refusal refusal = failure(std::bad_alloc());
+  EXPECT_EQ(refusal.code, absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(refusal.message, HasSubstr("host memory"));
+}
+
+TEST(FailureTest, AnythingElseIsAFaultOfOurs) {
+  const Refusal refusal = failure(std::runtime_error("odd"));
+  EXPECT_EQ(refusal.code, absl::StatusCode::kInternal);
+  EXPECT_EQ(refusal.message, "odd");
+}
+
+}  // namespace
+}  // namespace ebb::cli
