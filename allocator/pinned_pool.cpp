@@ -63,7 +63,7 @@ PinnedPool::Block PinnedPool::Impl::allocate(std::size_t bytes, Purpose purpose)
     chunk = chunks_.take(*size);
   }
   if (chunk == Tlsf::kNone) return {};
-  chunks_.use(chunk).requested_bytes = bytes;
+  chunks_[chunk].slack_bytes = static_cast<std::uint16_t>(*size - bytes);
   chunks_[chunk].purpose = purpose;
   stats_.lent_bytes += *size;
   stats_.requested_bytes += bytes;
@@ -116,7 +116,7 @@ void PinnedPool::Impl::retire(Index index) noexcept {
   Tlsf::Chunk& chunk = chunks_[index];
   stats_.retired_bytes += chunk.bytes();
   chunks_.use(index).order = ++last_retired_;
-  chunk.retired = true;
+  chunk.state = Tlsf::Chunk::State::kRetired;
   chunk.previous = newest_;
   chunk.next = Tlsf::kNone;
   (newest_ == Tlsf::kNone ? oldest_ : chunks_[newest_].next) = index;
@@ -129,7 +129,6 @@ void PinnedPool::Impl::unretire(Index index) noexcept {
   (chunk.previous == Tlsf::kNone ? oldest_ : chunks_[chunk.previous].next) = chunk.next;
   (chunk.next == Tlsf::kNone ? newest_ : chunks_[chunk.next].previous) = chunk.previous;
   chunks_.use(index).last_use.clear();
-  chunk.retired = false;
   put(index);
 }
 
@@ -152,7 +151,7 @@ void PinnedPool::Impl::collect_all() noexcept {
 }
 
 void PinnedPool::Impl::put(Index chunk) noexcept {
-  const std::size_t bytes = chunks_.use(chunk).requested_bytes;
+  const std::size_t bytes = chunks_[chunk].bytes() - chunks_[chunk].slack_bytes;
   stats_.requested_bytes -= bytes;
   stats_.requested_by_purpose[chunks_[chunk].purpose] -= bytes;
   chunks_.put(chunk);

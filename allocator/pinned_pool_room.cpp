@@ -21,7 +21,7 @@ class EarliestRoom {
     std::size_t sum = 0;
     std::deque<Index> latest;  // Of the window, each later than those behind it.
     for (; chunk != Tlsf::kNone; chunk = chunks_[chunk].after) {
-      if (!chunks_[chunk].free && !chunks_[chunk].retired) {  // Lent.
+      if (chunks_[chunk].state == Tlsf::Chunk::State::kTaken) {  // Lent.
         first = Tlsf::kNone;
         sum = 0;
         latest.clear();
@@ -49,14 +49,14 @@ class EarliestRoom {
     if (last_ == Tlsf::kNone) return std::nullopt;
     Fence all;
     for (Index chunk = first_;; chunk = chunks_[chunk].after) {
-      if (!chunks_[chunk].free) all.add(chunks_.use(chunk).last_use);
+      if (!chunks_[chunk].is_free()) all.add(chunks_.use(chunk).last_use);
       if (chunk == last_) return all;
     }
   }
 
  private:
   std::uint64_t order(Index chunk) const {
-    return chunks_[chunk].free ? 0 : chunks_.use(chunk).order;
+    return chunks_[chunk].is_free() ? 0 : chunks_.use(chunk).order;
   }
 
   const Tlsf& chunks_;

@@ -8,13 +8,17 @@
 namespace ebb {
 
 Tlsf::Index Tlsf::add(std::byte* data, std::size_t bytes) {
-  // Room for blocks of a mebibyte on average, so that few steps make more.
-  constexpr std::size_t kFewest = 1024;
-  constexpr std::size_t kUsualBytes = std::size_t{1} << 20;
   const std::size_t granules = bytes / kGranularityBytes;
   EBB_CHECK(granules <= std::numeric_limits<std::uint32_t>::max(), kInvalidArgument,
             "a slab of ", bytes, " bytes is too large");
-  make_spare(kFewest + bytes / kUsualBytes);
+  // What is spare of slabs that were removed is used again.
+  const std::size_t all = planned_ + planned(bytes);
+  if (made() < all) {
+    make_spare(all - made());
+  } else if (spare_ == kNone) {
+    make_spare(planned(bytes));
+  }
+  planned_ = all;
   const Index chunk = make();
   chunks_[chunk].data = data;
   chunks_[chunk].granules = static_cast<std::uint32_t>(granules);
@@ -23,6 +27,7 @@ Tlsf::Index Tlsf::add(std::byte* data, std::size_t bytes) {
 }
 
 void Tlsf::remove(Index first) noexcept {
+  planned_ -= planned(chunks_[first].bytes());
   erase(first);
   drop(first);
 }
@@ -60,11 +65,11 @@ bool Tlsf::has(std::size_t bytes) const noexcept {
 void Tlsf::put(Index chunk) noexcept {
   const Index after = chunks_[chunk].after;
   const Index before = chunks_[chunk].before;
-  if (after != kNone && chunks_[after].free) {
+  if (after != kNone && chunks_[after].is_free()) {
     erase(after);
     absorb_next(chunk);
   }
-  if (before != kNone && chunks_[before].free) {
+  if (before != kNone && chunks_[before].is_free()) {
     erase(before);
     absorb_next(before);
     chunk = before;
@@ -134,7 +139,7 @@ void Tlsf::insert(Index index) noexcept {
   const Class size = class_of(chunk.granules);
   const std::uint64_t bit = std::uint64_t{1} << size.second;
   Index& head = classes_[size.first][size.second];
-  chunk.free = true;
+  chunk.state = Chunk::State::kFree;
   chunk.previous = kNone;
   chunk.next = (seconds_[size.first] & bit) != 0 ? head : kNone;
   if (chunk.next != kNone) chunks_[chunk.next].previous = index;
@@ -145,7 +150,7 @@ void Tlsf::insert(Index index) noexcept {
 
 void Tlsf::erase(Index index) noexcept {
   Chunk& chunk = chunks_[index];
-  chunk.free = false;
+  chunk.state = Chunk::State::kTaken;
   if (chunk.next != kNone) chunks_[chunk.next].previous = chunk.previous;
   if (chunk.previous != kNone) {
     chunks_[chunk.previous].next = chunk.next;
@@ -156,6 +161,13 @@ void Tlsf::erase(Index index) noexcept {
   if (chunk.next != kNone) return;
   seconds_[size.first] &= ~(std::uint64_t{1} << size.second);
   if (seconds_[size.first] == 0) firsts_ &= ~(std::uint64_t{1} << size.first);
+}
+
+std::size_t Tlsf::planned(std::size_t slab_bytes) noexcept {
+  // Blocks of a mebibyte on average, so that few steps make more.
+  constexpr std::size_t kFewest = 1024;
+  constexpr std::size_t kUsualBytes = std::size_t{1} << 20;
+  return kFewest + slab_bytes / kUsualBytes;
 }
 
 void Tlsf::make_spare(std::size_t chunks) {

@@ -39,18 +39,18 @@ class Tlsf {
     Index after = kNone;
     Index previous = kNone;  // In the list that it is in: its class's while it is free, the
     Index next = kNone;      // user's while it is not.
-    bool free = false;
+    enum class State : std::uint8_t { kFree, kTaken, kRetired } state = State::kTaken;
 
-    // For the user, while it is not free.
-    bool retired = false;
+    // For the user, while it is not free, as is kRetired.
     Purpose purpose{};
+    std::uint16_t slack_bytes = 0;  // That nobody asked for.
 
+    bool is_free() const noexcept { return state == State::kFree; }
     std::size_t bytes() const noexcept { return granules * kGranularityBytes; }
   };
 
-  // For the user, while a chunk is not free.
+  // For the user, while a chunk is retired.
   struct Use {
-    std::size_t requested_bytes = 0;
     std::uint64_t order = 0;
     Fence last_use;
   };
@@ -61,7 +61,7 @@ class Tlsf {
 
   // Whether nothing of the slab that begins with `first` is taken.
   bool is_whole(Index first) const noexcept {
-    return chunks_[first].free && chunks_[first].after == kNone;
+    return chunks_[first].is_free() && chunks_[first].after == kNone;
   }
 
   // Takes a whole slab out again.
@@ -74,7 +74,7 @@ class Tlsf {
   // Whether take(bytes) would find a chunk.
   bool has(std::size_t bytes) const noexcept;
 
-  // Frees what take() returned, and joins it with its free neighbours.
+  // Frees what take() returned, retired or not, and joins it with its free neighbours.
   void put(Index chunk) noexcept;
 
   // References hold until the next add() or take().
@@ -104,6 +104,8 @@ class Tlsf {
   void erase(Index chunk) noexcept;
   void absorb_next(Index chunk) noexcept;
 
+  // How many chunks a slab may be cut into before take() has to allocate.
+  static std::size_t planned(std::size_t slab_bytes) noexcept;
   void make_spare(std::size_t chunks);
   Index make() noexcept;
   void drop(Index chunk) noexcept;
@@ -113,8 +115,9 @@ class Tlsf {
   std::array<std::array<Index, kSeconds>, kFirsts> classes_{};  // Of those only.
 
   std::vector<Chunk> chunks_;
-  std::vector<Use> uses_;  // As many as chunks_.
-  Index spare_ = kNone;    // Chunks that are not used, linked by next.
+  std::vector<Use> uses_;    // As many as chunks_.
+  Index spare_ = kNone;      // Chunks that are not used, linked by next.
+  std::size_t planned_ = 0;  // For all slabs that are there.
 };
 
 }  // namespace ebb

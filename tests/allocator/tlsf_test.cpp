@@ -136,6 +136,31 @@ TEST_F(TlsfTest, LeavesTheHeapAloneOnceItHasMadeItsChunks) {
   EXPECT_EQ(tlsf_.made(), made);
 }
 
+TEST_F(TlsfTest, DoesNotGrowBySlabsThatComeAndGo) {
+  const Tlsf::Index stays = tlsf_.add(address(0), 100 * kGranule);
+  std::size_t made = 0;
+  for (int i = 0; i < 100; ++i) {
+    const Tlsf::Index slab = tlsf_.add(address(1000), 100 * kGranule);
+    if (i == 0) made = tlsf_.made();
+    tlsf_.remove(slab);
+  }
+  EXPECT_EQ(tlsf_.made(), made);
+  EXPECT_TRUE(tlsf_.is_whole(stays));
+}
+
+TEST_F(TlsfTest, TakesASlabThoughAllChunksThatItMadeAreInUse) {
+  tlsf_.add(address(0), 10000 * kGranule);
+  const std::size_t least = tlsf_.made();
+  std::size_t taken = 0;
+  // The last chunk is free as long as it is not taken whole.
+  while (tlsf_.made() < 4 * least || taken < tlsf_.made() - 1) {
+    ASSERT_NE(take(1), Tlsf::kNone);
+    ++taken;
+  }
+  tlsf_.add(address(20000), 100 * kGranule);
+  EXPECT_NE(take(100), Tlsf::kNone);
+}
+
 // Against a model: a request is refused only if nothing fits, chunks never overlap, and in
 // the end all is whole again.
 TEST_F(TlsfTest, StaysConsistentUnderRandomUse) {
@@ -152,10 +177,10 @@ TEST_F(TlsfTest, StaysConsistentUnderRandomUse) {
       for (Tlsf::Index at = slab; at != Tlsf::kNone; at = tlsf_[at].after) {
         const Tlsf::Chunk& chunk = tlsf_[at];
         ASSERT_EQ(chunk.data, address(end));
-        ASSERT_FALSE(chunk.free && free_before) << "neighbours not joined";
-        free_before = chunk.free;
+        ASSERT_FALSE(chunk.is_free() && free_before) << "neighbours not joined";
+        free_before = chunk.is_free();
         end += chunk.granules;
-        if (chunk.free) longest = std::max<std::size_t>(longest, chunk.granules);
+        if (chunk.is_free()) longest = std::max<std::size_t>(longest, chunk.granules);
       }
       ASSERT_EQ(end, kSlab);
       Tlsf::Index chunk = take(granules);
