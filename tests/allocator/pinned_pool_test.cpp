@@ -174,6 +174,40 @@ TEST(PinnedPool, WaitsForItsFencesWhenDestroyed) {
   EXPECT_TRUE(copy.at(1).done());
 }
 
+// Ends when somebody waits for it.
+class LazySource final : public EventSource {
+ public:
+  bool reached(std::uint64_t ticket) const noexcept override { return ticket <= ended_; }
+  void await(std::uint64_t ticket) const noexcept override {
+    ended_ = std::max(ended_, ticket);
+  }
+
+ private:
+  mutable std::uint64_t ended_ = 0;
+};
+
+TEST(PinnedPool, UnpinsNothingBeforeItsLastFence) {
+  const LazySource copy;
+  class Memory final : public HostMemory {
+   public:
+    explicit Memory(const Event& last) : last_(last) {}
+    std::byte* pin(std::size_t bytes) override { return memory_.pin(bytes); }
+    void unpin(std::byte* data, std::size_t bytes) noexcept override {
+      EXPECT_TRUE(last_.done());
+      memory_.unpin(data, bytes);
+    }
+
+   private:
+    const Event last_;
+    FakeHostMemory memory_;
+  } memory{Event(copy, 3)};
+  PinnedPool pool(memory, kPage);
+  pool.reserve(kPage);
+  for (std::uint64_t ticket = 1; ticket <= 3; ++ticket) {
+    pool.allocate(kGranule).release(Fence(Event(copy, ticket)));
+  }
+}
+
 TEST(PinnedPool, IsSharedByThreads) {
   FakeHostMemory memory;
   ManualSource copy;
