@@ -35,6 +35,7 @@ Engine::Impl::Impl(device::Device& device, Store& store, const EngineOptions& op
       min_offload_bytes_(
           std::max<std::size_t>(1, options.min_offload_bytes.value_or(
                                        default_min_offload_bytes(device.capability())))),
+      device_budget_bytes_(options.device_budget_bytes),
       fetcher_(device),
       window_(device) {
   device_.memory().add_reclaimer(*this);
@@ -110,6 +111,7 @@ void Engine::Impl::end_step() {
   sent_in_step_ = std::exchange(sent_, {});
   ++sent_generation_;
   if (const std::size_t missing = std::exchange(missing_bytes_, 0)) store_.grow(missing);
+  learn_room();
 }
 
 bool Engine::Impl::reclaim(std::size_t bytes) {

@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,9 +35,37 @@ enum class Policy : std::uint8_t {
 // direction where that is more; at least 4 KiB.
 std::size_t default_min_offload_bytes(const device::Capability& capability) noexcept;
 
+// When the store is full, the first of these that is possible:
+//   1. wait, if something given back to the store leaves room of that size in the end;
+//   2. keep the tensor on the device, if its budget allows it: what is kept so must fit in
+//      what no step before took of the device, and what was kept then; in the first step,
+//      as much has to be free as is kept;
+//   3. leave it to a recompute, where its segment can make it again;
+//   4. grow the store in mid-step;
+//   5. throw Error{kResourceExhausted, kHostMemory}.
+// All of it is counted in what the host holds, on no clock: runs that differ in nothing but
+// whether bytes move decide alike.
 struct EngineOptions {
   Policy policy = Policy::kSaved;
-  std::optional<std::size_t> min_offload_bytes;  // None: default_min_offload_bytes().
+  std::optional<std::size_t> min_offload_bytes =
+      std::nullopt;  // None: default_min_offload_bytes().
+  // What the device has for rung 2. None: the limit of its memory.
+  std::optional<std::size_t> device_budget_bytes = std::nullopt;
+};
+
+// Why a tensor was kept on the device.
+enum class Kept : std::uint8_t {
+  kPolicy,     // The policy does not mean such tensors.
+  kElsewhere,  // It is no activation, or on another device.
+  kSmall,      // All of its storage is below the minimum.
+  kInUse,      // It would extend a block that backward is using.
+  kNoRoom,     // The store was full.
+};
+inline constexpr std::size_t kKeptReasons = 5;
+
+struct Tally {
+  std::size_t tensors = 0;
+  std::size_t bytes = 0;
 };
 
 // A block that was sent away, as the bound needs it.
@@ -55,7 +84,11 @@ struct EngineFigures {
   std::size_t offloaded_bytes = 0;   // Blocks sent away, each once.
   std::size_t shared_bytes = 0;      // Saved again while the block was there already.
   std::size_t recomputed_bytes = 0;  // Not saved: checkpointed segments make it again.
-  std::size_t no_room_bytes = 0;     // Of kept_bytes: eligible, but the store was full.
+  std::array<Tally, kKeptReasons> kept{};    // kept_bytes by reason (see Kept).
+  std::size_t largest_small_bytes = 0;       // Of the storages below the minimum.
+  std::size_t no_room_bytes = 0;             // Of kept_bytes: the store was full,
+  std::size_t no_room_recomputed_bytes = 0;  // and of recomputed_bytes.
+  std::uint64_t room_waits = 0;              // How often the host waited for room.
 
   std::size_t d2h_bytes = 0;
   std::size_t h2d_bytes = 0;        // First fetches.
@@ -74,9 +107,10 @@ struct EngineFigures {
 struct EngineBooks {
   std::size_t blocks = 0;
   std::size_t waiting_bytes =
-      0;                      // Of blocks that hold device memory until their copy ends.
-  std::size_t backwards = 0;  // Under way, or over and not learned from.
-  std::size_t learned = 0;    // Orders of use that it remembers: a bounded number.
+      0;                       // Of blocks that hold device memory until their copy ends.
+  std::size_t held_bytes = 0;  // On the device, because the store was full.
+  std::size_t backwards = 0;   // Under way, or over and not learned from.
+  std::size_t learned = 0;     // Orders of use that it remembers: a bounded number.
 };
 
 // One thread at a time. `device` and `store` outlive the engine; the engine outlives the

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,10 +19,14 @@
 
 namespace ebb::offload {
 
+// Error{kFailedPrecondition} that names the op, if the bytes were changed since.
+void check_unwritten(const tensor::Version& version, std::uint64_t saved, const char* op);
+
 class Engine::Impl final : public device::Reclaimer,
                            public std::enable_shared_from_this<Engine::Impl> {
  public:
   class Packed;
+  class HeldPacked;
 
   Impl(device::Device& device, Store& store, const EngineOptions& options);
   ~Impl() override;
@@ -36,6 +42,7 @@ class Engine::Impl final : public device::Reclaimer,
   EngineBooks books() const {
     return {.blocks = blocks_.size(),
             .waiting_bytes = window_.bytes(),
+            .held_bytes = held_bytes_,
             .backwards = walks_.size() + finished_.size(),
             .learned = learned_.size()};
   }
@@ -49,12 +56,22 @@ class Engine::Impl final : public device::Reclaimer,
   void destroy(Block& block) noexcept;
 
   bool reclaim(std::size_t bytes) override;
+  std::string holds() const override;
 
  private:
   using Parts = std::vector<BlockMap::Match>;
 
-  bool eligible(const Tensor& tensor, const autograd::SaveSite& site) const;
-  autograd::PackResult keep(std::size_t bytes);
+  // Nothing: it is to go.
+  std::optional<Kept> why_keep(const Tensor& tensor, const autograd::SaveSite& site) const;
+  autograd::PackResult keep(std::size_t bytes, Kept why);
+  // The answer to a save that the store has no room for, if there is one.
+  std::optional<autograd::PackResult> do_without(const Tensor& tensor, std::size_t bytes,
+                                                 const autograd::SaveSite& site);
+  [[noreturn]] void throw_no_room(std::size_t bytes, const autograd::SaveSite& site) const;
+  bool may_hold(std::size_t bytes) const;
+  std::optional<std::size_t> device_budget() const;
+  // What the step that ends leaves of the device's budget to hold tensors in.
+  void learn_room();
   // Whether blocks that overlap what is saved of `storage` can become one: none is listed
   // by a backward, or lives on other device memory.
   bool can_join(const Parts& parts, const tensor::StorageRef& storage) noexcept;
@@ -89,6 +106,7 @@ class Engine::Impl final : public device::Reclaimer,
   Store& store_;
   const Policy policy_;
   const std::size_t min_offload_bytes_;
+  const std::optional<std::size_t> device_budget_bytes_;
   Fetcher fetcher_;
   Window window_;
   BlockMap blocks_;
@@ -100,7 +118,10 @@ class Engine::Impl final : public device::Reclaimer,
   std::uint64_t sent_generation_ = 1;
   std::uint64_t walk_count_ = 0;
   std::size_t largest_bytes_ = 0;
-  std::size_t missing_bytes_ = 0;  // In this step: what the store had no room for.
+  std::size_t missing_bytes_ = 0;    // In this step: what the store had no room for.
+  std::size_t held_bytes_ = 0;       // On the device, for that reason,
+  std::size_t most_held_bytes_ = 0;  // at most so far,
+  std::optional<std::size_t> may_hold_bytes_;  // and how much may be. None: first step.
   EngineFigures figures_;
 };
 

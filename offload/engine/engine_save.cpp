@@ -28,24 +28,38 @@ std::vector<Span> gaps(const Span& span, const std::vector<BlockMap::Match>& par
 
 }  // namespace
 
-bool Engine::Impl::eligible(const Tensor& tensor, const SaveSite& site) const {
+std::optional<Kept> Engine::Impl::why_keep(const Tensor& tensor,
+                                           const SaveSite& site) const {
+  const tensor::Storage& storage = *tensor.storage();
+  if (&storage.device() != &device_ || storage.purpose() != Purpose::kActivations) {
+    return Kept::kElsewhere;
+  }
   const bool meant =
       policy_ == Policy::kSaved ||
       (policy_ == Policy::kInputs && site.kind == SaveSite::Kind::kCheckpointInput);
+  if (!meant) return Kept::kPolicy;
   // The storage's size counts: a small view that is kept keeps all of it.
-  const tensor::Storage& storage = *tensor.storage();
-  return meant && storage.bytes() >= min_offload_bytes_ && &storage.device() == &device_ &&
-         storage.purpose() == Purpose::kActivations;
+  if (storage.bytes() < min_offload_bytes_) return Kept::kSmall;
+  return std::nullopt;
 }
 
-PackResult Engine::Impl::keep(std::size_t bytes) {
+PackResult Engine::Impl::keep(std::size_t bytes, Kept why) {
+  Tally& tally = figures_.kept[static_cast<std::size_t>(why)];
+  ++tally.tensors;
+  tally.bytes += bytes;
   figures_.kept_bytes += bytes;
   return nullptr;
 }
 
 PackResult Engine::Impl::pack(const Tensor& tensor, const SaveSite& site) {
   const device::Access access = tensor.access(device::Access::Mode::kRead);
-  if (!eligible(tensor, site)) return keep(access.bytes);
+  if (const auto why = why_keep(tensor, site)) {
+    if (*why == Kept::kSmall) {
+      figures_.largest_small_bytes =
+          std::max(figures_.largest_small_bytes, tensor.storage()->bytes());
+    }
+    return keep(access.bytes, *why);
+  }
   if (access.bytes == 0) return std::make_unique<EmptyPacked>(tensor);
   const StorageRef& storage = tensor.storage();
   const Span span{access.address - storage->address(), access.bytes};
@@ -58,15 +72,16 @@ PackResult Engine::Impl::pack(const Tensor& tensor, const SaveSite& site) {
     begin += parts.front().block_begin - parts.front().span.begin;
     figures_.shared_bytes += span.bytes;
   } else {
-    if (!can_join(parts, storage)) return keep(span.bytes);
+    if (!can_join(parts, storage)) return keep(span.bytes, Kept::kInUse);
     block = send(storage, span, parts, site);
     if (block == nullptr) {
-      figures_.no_room_bytes += span.bytes;
-      missing_bytes_ += span.bytes;
-      return keep(span.bytes);
+      if (auto answer = do_without(tensor, span.bytes, site)) return std::move(*answer);
+      if (store_.grow(span.bytes)) block = send(storage, span, parts, site);
+      if (block == nullptr) throw_no_room(span.bytes, site);
     }
   }
-  auto packed = std::make_unique<Packed>(shared_from_this(), *block, tensor, begin, site.op);
+  auto packed =
+      std::make_unique<Packed>(shared_from_this(), *block, tensor, begin, site.op);
   shrink_window();  // May throw: now the block has an owner, who then gives it up.
   return packed;
 }
@@ -128,18 +143,6 @@ void Engine::Impl::shrink_window() {
   }
   const std::size_t limit = most_waiting_bytes(device_.capability().d2h);
   while (window_.bytes() > limit) let_oldest_go(/*ended=*/false);
-}
-
-std::unique_ptr<StoredBlock> Engine::Impl::put(std::uintptr_t device, std::size_t bytes,
-                                               const Fence& after) {
-  while (true) {
-    if (auto stored = store_.put(device, bytes, after)) return stored;
-    const Fence room = store_.next_room();
-    if (room.empty()) return nullptr;
-    device_.set_host_wait({device::StallCause::kHostFull, "engine.room"});
-    room.wait();
-    device_.set_host_wait({});
-  }
 }
 
 }  // namespace ebb::offload

@@ -32,6 +32,7 @@ void Engine::Impl::begin_backward(std::span<autograd::PackedTensor* const> order
 }
 
 void Engine::Impl::end_backward() noexcept {
+  if (walks_.empty()) return;  // None began.
   std::unique_ptr<Walk> walk = std::move(walks_.back());
   walks_.pop_back();
   walk->for_each_left([](Block& block) {

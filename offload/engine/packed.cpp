@@ -4,6 +4,13 @@
 
 namespace ebb::offload {
 
+void check_unwritten(const tensor::Version& version, std::uint64_t saved, const char* op) {
+  const std::uint64_t now = version.value;
+  EBB_CHECK(now == saved, kFailedPrecondition, "a tensor saved for the backward of ", op,
+            " was changed in place since: it is at version ", now,
+            ", and was saved at version ", saved);
+}
+
 Engine::Impl::Packed::Packed(std::shared_ptr<Impl> engine, Block& block,
                              const Tensor& tensor, std::size_t begin, const char* op)
     : engine_(std::move(engine)),
@@ -25,11 +32,7 @@ Engine::Impl::Packed::~Packed() {
 }
 
 Tensor Engine::Impl::Packed::unpack() {
-  const std::uint64_t now = version_->value;
-  EBB_CHECK(now == saved_version_, kFailedPrecondition,
-            "a tensor saved for the backward of ", op_,
-            " was changed in place since: it is at version ", now,
-            ", and was saved at version ", saved_version_);
+  check_unwritten(*version_, saved_version_, op_);
   want();
   engine_->use(block());
   const std::size_t offset = block().device_begin + (begin_ - block().key.begin);
@@ -45,6 +48,23 @@ void Engine::Impl::Packed::want() noexcept {
 void Engine::Impl::Packed::used() noexcept {
   if (!std::exchange(wanted_, false)) return;
   if (--block().wanted == 0) engine_->let_go(block());
+}
+
+Engine::Impl::HeldPacked::HeldPacked(std::shared_ptr<Impl> engine, const Tensor& tensor,
+                                     std::size_t bytes, const char* op)
+    : engine_(std::move(engine)),
+      tensor_(tensor.alias()),
+      bytes_(bytes),
+      op_(op),
+      saved_version_(tensor.storage()->version()->value) {
+  engine_->held_bytes_ += bytes_;
+}
+
+Engine::Impl::HeldPacked::~HeldPacked() { engine_->held_bytes_ -= bytes_; }
+
+Tensor Engine::Impl::HeldPacked::unpack() {
+  check_unwritten(*tensor_.storage()->version(), saved_version_, op_);
+  return tensor_.alias();
 }
 
 Tensor EmptyPacked::unpack() {

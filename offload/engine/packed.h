@@ -42,6 +42,28 @@ class Engine::Impl::Packed final : public autograd::PackedTensor {
   bool wanted_ = false;
 };
 
+// A saved tensor that stays on the device because the store was full: as a tape would keep
+// it, but the engine knows of it as long as it lives.
+class Engine::Impl::HeldPacked final : public autograd::PackedTensor {
+ public:
+  HeldPacked(std::shared_ptr<Impl> engine, const Tensor& tensor, std::size_t bytes,
+             const char* op);
+  ~HeldPacked() override;
+
+  HeldPacked(const HeldPacked&) = delete;
+  HeldPacked& operator=(const HeldPacked&) = delete;
+
+  Tensor unpack() override;
+  void used() noexcept override {}
+
+ private:
+  const std::shared_ptr<Impl> engine_;
+  const Tensor tensor_;
+  const std::size_t bytes_;
+  const char* const op_;
+  const std::uint64_t saved_version_;
+};
+
 // A saved tensor without elements, over a storage that it shall not keep.
 class EmptyPacked final : public autograd::PackedTensor {
  public:

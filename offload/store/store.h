@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "allocator/event.h"
 #include "runtime/transfer/transfer_queue.h"
@@ -45,13 +47,16 @@ class Store {
                                                          std::size_t bytes,
                                                          const Fence& after) = 0;
 
-  // What to wait for to have more room: the block given back first that is still in use.
-  // Empty if nothing will become free by waiting.
-  virtual Fence next_room() const = 0;
+  // What to wait for until put() has room for `bytes`: what was given back and is still in
+  // use; an empty fence if there is room now. None if no wait makes room of that size.
+  virtual std::optional<Fence> next_room(std::size_t bytes) = 0;
 
   // Makes room for `bytes` more bytes than there is now, as far as the store's cap lets it.
   // May take long: for step borders. False if there was none to be had.
   virtual bool grow(std::size_t bytes) = 0;
+
+  // What it is, how full, and what would make it larger: a half-sentence for messages.
+  virtual std::string fullness() const = 0;
 };
 
 }  // namespace ebb::offload

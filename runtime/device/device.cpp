@@ -24,14 +24,17 @@ std::uintptr_t DeviceMemory::allocate(std::size_t bytes, Purpose purpose, Stream
     if (now.lent[which] == 0) continue;
     absl::StrAppend(&used, used.empty() ? "" : ", ", name(which), " ", now.lent[which]);
   }
+  std::string held;
+  for (const Reclaimer* reclaimer : reclaimers_) held += reclaimer->holds();
   throw Error(absl::StatusCode::kResourceExhausted,
               absl::StrCat(
                   "no device memory for ", bytes, " bytes (", name(purpose), "): of ",
                   now.limit_bytes ? absl::StrCat(*now.limit_bytes) : "what the machine has",
                   ", in use are ", now.lent.total(), used.empty() ? "" : " (", used,
-                  used.empty() ? "" : ")",
+                  used.empty() ? "" : ")", held.empty() ? "" : "; ", held,
                   "; a larger device budget, a smaller batch, or more checkpointing and "
-                  "offloading would help"));
+                  "offloading would help"),
+              Error::Resource::kDeviceMemory);
 }
 
 }  // namespace ebb::device

@@ -86,6 +86,10 @@ class Reclaimer {
 
   // Frees some memory (with its fence), at least `bytes` if it can. False: there is none.
   virtual bool reclaim(std::size_t bytes) = 0;
+
+  // What it holds that it could do without if something else were larger: a half-sentence
+  // for the message of allocate(). Empty: nothing.
+  virtual std::string holds() const { return {}; }
 };
 
 // Device memory in stream order. A block counts from the start of the first op or copy that
@@ -97,9 +101,9 @@ class DeviceMemory {
 
   // `bytes` bytes (at least one granule) that `stream` uses first: the stream is made to
   // wait for whatever still uses them, tagged kD2HBacklog. Nothing if they do not fit.
-  // allocate() throws Error{kResourceExhausted} instead, which says what was asked for,
-  // what there is, and what uses it; before that it asks the reclaimers, as long as that
-  // finds something.
+  // allocate() throws Error{kResourceExhausted, kDeviceMemory} instead, which says what was
+  // asked for, what there is, and what uses it; before that it asks the reclaimers, as long
+  // as that finds something.
   [[nodiscard]] virtual std::optional<std::uintptr_t> try_allocate(std::size_t bytes,
                                                                    Purpose purpose,
                                                                    Stream& stream) = 0;

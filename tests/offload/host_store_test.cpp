@@ -94,9 +94,9 @@ TEST_P(HostStoreTest, LendsABlocksRoomAgainOnlyWhenItsCopiesHaveEnded) {
     const std::uintptr_t from = filled(i + 1);
     std::unique_ptr<StoredBlock> block = store->put(from, kBytes, now());
     while (block == nullptr) {
-      const Fence room = store->next_room();
-      ASSERT_FALSE(room.empty());
-      room.wait();
+      const std::optional<Fence> room = store->next_room(kBytes);
+      ASSERT_TRUE(room.has_value());
+      room->wait();
       block = store->put(from, kBytes, now());
     }
     device->memory().free(from, Fence(block->stored()));
@@ -133,7 +133,7 @@ TEST_P(HostStoreTest, HoldsTheRoomOfABlockThatNobodyWaitsForUntilItsCopiesHaveEn
 TEST_P(HostStoreTest, SaysWhenThereIsNoRoomAndGrowsToItsCap) {
   const std::uintptr_t from = filled(1);
   EXPECT_EQ(store->put(from, kBytes, now()), nullptr);
-  EXPECT_TRUE(store->next_room().empty());
+  EXPECT_EQ(store->next_room(kBytes), std::nullopt);
   EXPECT_TRUE(store->grow(kBytes));
   const std::unique_ptr<StoredBlock> block = store->put(from, kBytes, now());
   EXPECT_NE(block, nullptr);

@@ -125,6 +125,7 @@ struct KnownSaved {
   std::shared_ptr<tensor::Version> version;
   std::uint64_t saved_version = 0;
   std::size_t run = 0;  // In the model; 0: none.
+  bool held = false;    // On the device, for lack of room.
 };
 
 class AliasWorld {
@@ -204,10 +205,14 @@ class AliasWorld {
                   (again ? known.moved : 0);
     saved.version = storage->version();
     saved.saved_version = storage->version()->value;
-    saved_bytes += access.bytes;
+    const std::size_t no_room = world.engine->figures().no_room_bytes;
     saved.packed = world.engine->pack(tensor, World::site(0)).packed;
+    saved_bytes += access.bytes;
+    saved.held = world.engine->figures().no_room_bytes > no_room;
     if (saved.packed == nullptr) {
       saved.kept = tensor;
+    } else if (saved.held) {
+      return saved;
     } else if (access.bytes > 0) {
       saved.run = model.add(saved.root, saved.begin,
                             saved.begin + static_cast<std::int64_t>(access.bytes));
@@ -225,7 +230,8 @@ class AliasWorld {
     const bool stale = saved.version->value != saved.saved_version;
     if (saved.kept.defined())
       return stale ? std::optional<Known>() : came(saved, saved.kept);
-    if (!stale || saved.run == 0) return came(saved, saved.packed->unpack());
+    if (!stale || (saved.run == 0 && !saved.held))
+      return came(saved, saved.packed->unpack());
     try {
       (void)saved.packed->unpack();
       ++wrong;  // It came back.

@@ -1,5 +1,6 @@
 #include "offload/store/host/host_store.h"
 
+#include <limits>
 #include <utility>
 
 #include "allocator/error.h"
@@ -52,6 +53,19 @@ std::unique_ptr<StoredBlock> HostStore::put(std::uintptr_t device, std::size_t b
   auto block = std::make_unique<Block>(link_, std::move(memory));
   block->put(device, after);
   return block;
+}
+
+std::optional<Fence> HostStore::next_room(std::size_t bytes) {
+  return pool_.room_for(bytes);
+}
+
+std::string HostStore::fullness() const {
+  const PinnedPool::Stats stats = pool_.stats();
+  const bool capped = stats.limit_bytes < std::numeric_limits<std::size_t>::max();
+  return absl::StrCat(
+      "of ", capped ? absl::StrCat(stats.limit_bytes, " bytes of") : "all the machine's",
+      " host memory (--host-budget), ", stats.pinned_bytes, " bytes are pinned and ",
+      stats.requested_bytes, " in use");
 }
 
 bool HostStore::grow(std::size_t bytes) {

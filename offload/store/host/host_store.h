@@ -17,8 +17,9 @@ class HostStore final : public Store {
 
   std::unique_ptr<StoredBlock> put(std::uintptr_t device, std::size_t bytes,
                                    const Fence& after) override;
-  Fence next_room() const override { return pool_.oldest_retired(); }
+  std::optional<Fence> next_room(std::size_t bytes) override;
   bool grow(std::size_t bytes) override;
+  std::string fullness() const override;
 
  private:
   class Block;

@@ -1,0 +1,88 @@
+// Engine: what happens when the store is full (see EngineOptions).
+
+#include <algorithm>
+#include <utility>
+
+#include "allocator/error.h"
+#include "offload/engine/engine_impl.h"
+#include "offload/engine/packed.h"
+
+namespace ebb::offload {
+
+using autograd::PackResult;
+using autograd::SaveSite;
+
+std::unique_ptr<StoredBlock> Engine::Impl::put(std::uintptr_t device, std::size_t bytes,
+                                               const Fence& after) {
+  bool was_room = false;
+  while (true) {
+    if (auto stored = store_.put(device, bytes, after)) return stored;
+    const std::optional<Fence> room = store_.next_room(bytes);
+    // What ended just now may have made room; but the store has the last word.
+    if (!room || (room->empty() && std::exchange(was_room, true))) return nullptr;
+    if (room->empty()) continue;
+    ++figures_.room_waits;
+    device_.set_host_wait({device::StallCause::kHostFull, "engine.room"});
+    room->wait();
+    device_.set_host_wait({});
+  }
+}
+
+std::optional<PackResult> Engine::Impl::do_without(const Tensor& tensor, std::size_t bytes,
+                                                   const SaveSite& site) {
+  if (may_hold(bytes)) {
+    auto held = std::make_unique<HeldPacked>(shared_from_this(), tensor, bytes, site.op);
+    most_held_bytes_ = std::max(most_held_bytes_, held_bytes_);
+    missing_bytes_ += bytes;
+    figures_.no_room_bytes += bytes;
+    keep(bytes, Kept::kNoRoom);
+    return held;
+  }
+  if (site.can_recompute) {
+    missing_bytes_ += bytes;
+    figures_.no_room_recomputed_bytes += bytes;
+    figures_.recomputed_bytes += bytes;
+    return PackResult::remade();
+  }
+  return std::nullopt;
+}
+
+void Engine::Impl::throw_no_room(std::size_t bytes, const SaveSite& site) const {
+  throw Error(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("no host memory for ", bytes,
+                   " bytes that are saved for the backward of ", site.op, ": ",
+                   store_.fullness(), "; and the device, with a budget of ",
+                   device_budget().value_or(0), " bytes, has none to keep them in, beside ",
+                   held_bytes_, " that it keeps for that reason; raise --host-budget"),
+      Error::Resource::kHostMemory);
+}
+
+std::optional<std::size_t> Engine::Impl::device_budget() const {
+  if (device_budget_bytes_) return device_budget_bytes_;
+  return device_.memory().figures().limit_bytes;
+}
+
+bool Engine::Impl::may_hold(std::size_t bytes) const {
+  const std::optional<std::size_t> budget = device_budget();
+  if (!budget) return true;
+  if (may_hold_bytes_) return held_bytes_ + bytes <= *may_hold_bytes_;
+  return device_.memory().figures().lent.total() + bytes <= *budget;
+}
+
+void Engine::Impl::learn_room() {
+  const std::optional<std::size_t> budget = device_budget();
+  if (!budget) return;
+  const std::size_t taken = device_.memory().figures().peak_reserved_bytes;
+  const std::size_t never_taken = *budget - std::min(*budget, taken);
+  may_hold_bytes_ = never_taken + most_held_bytes_;
+}
+
+std::string Engine::Impl::holds() const {
+  if (held_bytes_ == 0) return {};
+  return absl::StrCat("of these, ", held_bytes_,
+                      " are saved tensors that host memory had no room for (",
+                      store_.fullness(), "), so a larger --host-budget would do as well");
+}
+
+}  // namespace ebb::offload
