@@ -6,16 +6,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
+#include "tests/support/errors.h"
 
 namespace ebb {
 namespace {
 
+using test::fails_with;
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::Property;
-using ::testing::Throws;
 
 // A tree of files in place of the machine's.
 class HostLimitsTest : public ::testing::Test {
@@ -36,8 +35,7 @@ class HostLimitsTest : public ::testing::Test {
   HostLimits read() const { return read_host_limits(root_); }
 
   static auto refuses(const std::string& why) {
-    return Throws<Error>(AllOf(Property(&Error::code, absl::StatusCode::kResourceExhausted),
-                               Property(&Error::what, HasSubstr(why))));
+    return fails_with(absl::StatusCode::kResourceExhausted, why);
   }
 
   const std::filesystem::path root_ =

@@ -3,13 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
+#include "tests/support/errors.h"
 
 namespace ebb::cli {
 namespace {
 
-using ::testing::Property;
-using ::testing::Throws;
+using test::fails_with;
 
 std::size_t part(std::size_t bytes) {
   return static_cast<std::size_t>(0.97 * static_cast<double>(bytes));
@@ -56,7 +55,7 @@ TEST(BudgetSearchTest, TakesWhatIsEnoughWhereNothingLessWorks) {
 
 TEST(BudgetSearchTest, NeedsARoomToSearchIn) {
   EXPECT_THAT([] { smallest_budget(5, 5, [](std::size_t) { return true; }); },
-              Throws<Error>(Property(&Error::code, absl::StatusCode::kInvalidArgument)));
+              fails_with(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace

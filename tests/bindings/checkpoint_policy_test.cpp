@@ -5,17 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
+#include "tests/support/errors.h"
 
 namespace ebb::config {
 namespace {
 
-using ::testing::AllOf;
+using test::refuses;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Property;
-using ::testing::Throws;
 using Pair = std::pair<std::int64_t, std::int64_t>;
 
 std::vector<Pair> segments(const char* policy, std::int64_t layers) {
@@ -24,11 +21,6 @@ std::vector<Pair> segments(const char* policy, std::int64_t layers) {
     pairs.emplace_back(segment.first, segment.last);
   }
   return pairs;
-}
-
-auto refuses(const std::string& text) {
-  return Throws<Error>(AllOf(Property(&Error::code, absl::StatusCode::kInvalidArgument),
-                             Property(&Error::what, HasSubstr(text))));
 }
 
 TEST(CheckpointPolicyTest, NoneRecomputesNothing) {

@@ -5,15 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
+#include "tests/support/errors.h"
 #include "tests/support/tiny_request.h"
 
 namespace ebb::cli {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Property;
-using ::testing::Throws;
+using test::fails_with;
 
 class DryRunTest : public ::testing::Test {
  protected:
@@ -62,7 +60,7 @@ TEST_F(DryRunTest, StopsWhenItIsInterrupted) {
   kill(getpid(), SIGINT);
   while (!interrupt_.requested()) std::this_thread::yield();
   EXPECT_THAT([&] { figures(test::tiny_request(), {}); },
-              Throws<Error>(Property(&Error::code, absl::StatusCode::kCancelled)));
+              fails_with(absl::StatusCode::kCancelled));
 }
 
 }  // namespace

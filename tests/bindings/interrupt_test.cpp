@@ -5,15 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
+#include "tests/support/errors.h"
 
 namespace ebb::cli {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Property;
-using ::testing::Throws;
+using test::fails_with;
 
 void wait_for(const Interrupt& interrupt) {
   while (!interrupt.requested()) std::this_thread::yield();  // The test's time-out ends it.
@@ -31,8 +28,7 @@ TEST(InterruptTest, TurnsEitherSignalIntoAnError) {
     kill(getpid(), signal);
     wait_for(interrupt);
     EXPECT_THAT([&] { interrupt.check("in training"); },
-                Throws<Error>(AllOf(Property(&Error::code, absl::StatusCode::kCancelled),
-                                    Property(&Error::what, HasSubstr("in training")))));
+                fails_with(absl::StatusCode::kCancelled, "in training"));
   }
 }
 

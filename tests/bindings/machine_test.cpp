@@ -1,15 +1,15 @@
 #include "bindings/cli/doctor/machine.h"
 
 #include <cstdlib>
-#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/temp_folder.h"
+
 namespace ebb::cli {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using State = Finding::State;
@@ -17,17 +17,13 @@ using State = Finding::State;
 class MachineTest : public ::testing::Test {
  protected:
   MachineTest() {
-    std::string name = (fs::temp_directory_path() / "machine_test.XXXXXX").string();
-    root_ = mkdtemp(name.data());
-    around_ = {.root = root_,
-               .path = (root_ / "bin").string(),
+    around_ = {.root = root_.path(),
+               .path = root_.path("bin"),
                .has_library = [this](const char* library) { return library == library_; }};
   }
-  ~MachineTest() override { fs::remove_all(root_); }
 
   void write(const std::string& path, const std::string& text) const {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
+    root_.write(path, text);
   }
   Finding find(const std::string& key) const {
     for (const Finding& finding : inspect(around_)) {
@@ -37,7 +33,7 @@ class MachineTest : public ::testing::Test {
     return {};
   }
 
-  fs::path root_;
+  const test::TempFolder root_;
   std::string library_;
   Surroundings around_;
 };
@@ -103,7 +99,7 @@ TEST_F(MachineTest, NamesTheCommandThatAddsMpi) {
   write("bin/mpirun", "");
   library_ = "libmpi.so.40";
   EXPECT_EQ(find("mpi").state, State::kGood);
-  EXPECT_THAT(find("mpi").text, HasSubstr((root_ / "bin/mpirun").string()));
+  EXPECT_THAT(find("mpi").text, HasSubstr(root_.path("bin/mpirun")));
 }
 
 TEST_F(MachineTest, AddsUpNvmeDisks) {

@@ -5,20 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
+#include "tests/support/errors.h"
 
 namespace ebb::config {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Property;
-using ::testing::Throws;
-
-auto refuses(const std::string& text) {
-  return Throws<Error>(AllOf(Property(&Error::code, absl::StatusCode::kInvalidArgument),
-                             Property(&Error::what, HasSubstr(text))));
-}
+using test::refuses;
 
 TEST(ParseTest, ReadsWholeNumbersWithinTheirBounds) {
   EXPECT_EQ(parse_integer("--steps", "1", 1, 10), 1);

@@ -1,27 +1,24 @@
 #include "bindings/config/run_config.h"
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <initializer_list>
 #include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
 #include "tests/support/errors.h"
+#include "tests/support/temp_folder.h"
 
 namespace ebb::config {
 namespace {
 
+using test::refuses;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Property;
-using ::testing::Throws;
 
 using Flags = std::initializer_list<std::pair<std::string, std::string>>;
 
@@ -29,11 +26,6 @@ RunConfig config(Flags flags, int cores = 2) {
   Settings settings;
   for (const auto& [flag, value] : flags) settings[flag] = {"--" + flag, value};
   return make_run_config(settings, cores);
-}
-
-auto refuses(const std::string& text) {
-  return Throws<Error>(AllOf(Property(&Error::code, absl::StatusCode::kInvalidArgument),
-                             Property(&Error::what, HasSubstr(text))));
 }
 
 TEST(RunConfigTest, HasTheDefaultsOfTheCommandLine) {
@@ -184,17 +176,14 @@ TEST(RunConfigTest, RefusesWhatContradictsItself) {
 }
 
 TEST(RunConfigTest, DoesNotOverwriteWhatItReads) {
-  std::string name =
-      (std::filesystem::temp_directory_path() / "run_config_test.XXXXXX").string();
-  const std::filesystem::path folder = mkdtemp(name.data());
-  const std::string text = (folder / "text").string();
-  std::ofstream(text) << "some text";
+  const test::TempFolder folder;
+  folder.write("text", "some text");
+  const std::string text = folder.path("text");
   EXPECT_THAT(
       [&] {
         config({{"data", text}, {"report", text}});
       },
       refuses("is the file that --data reads"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(RunConfigTest, CarriesOutWhatIsUnusualAndSaysSo) {

@@ -5,51 +5,30 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
+#include "tests/support/errors.h"
+#include "tests/support/temp_folder.h"
 
 namespace ebb::io {
 namespace {
 
+using test::fails_with;
+using test::refuses;
+
 namespace fs = std::filesystem;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Property;
-using ::testing::Throws;
 
 class AtomicFileTest : public ::testing::Test {
  protected:
-  AtomicFileTest() {
-    std::string name = (fs::temp_directory_path() / "atomic_file_test.XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~AtomicFileTest() override {
-    fs::permissions(folder_, fs::perms::owner_all);
-    fs::remove_all(folder_);
-  }
+  std::string path(const std::string& name) const { return folder_.path(name); }
+  std::string contents(const std::string& name) const { return folder_.contents(name); }
+  std::size_t files() const { return folder_.files(); }
 
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  std::string contents(const std::string& name) const {
-    std::ifstream file(path(name), std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  std::size_t files() const {
-    return static_cast<std::size_t>(
-        std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
-  }
-  static auto refuses(const std::string& reason) {
-    return Throws<Error>(AllOf(Property(&Error::code, absl::StatusCode::kInvalidArgument),
-                               Property(&Error::what, HasSubstr(reason))));
-  }
-
-  fs::path folder_;
+  const test::TempFolder folder_;
 };
 
 TEST_F(AtomicFileTest, WritesANewFileAndLeavesNothingElse) {
@@ -101,7 +80,7 @@ TEST_F(AtomicFileTest, LeavesAReadOnlyFileAlone) {
 }
 
 TEST_F(AtomicFileTest, LeavesAReadOnlyFolderAlone) {
-  fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
+  fs::permissions(folder_.path(), fs::perms::owner_read | fs::perms::owner_exec);
   EXPECT_THAT([&] { check_writable(path("file")); }, refuses("is read-only"));
   EXPECT_THAT([] { check_writable("/proc/report.json"); }, refuses("/proc/report.json"));
 }
@@ -116,7 +95,7 @@ TEST_F(AtomicFileTest, LeavesTheOldFileWhereTheDiskIsFull) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   EXPECT_THAT([&] { write_atomically(path("file"), std::string(4000, 'x')); },
-              Throws<Error>(Property(&Error::code, absl::StatusCode::kResourceExhausted)));
+              fails_with(absl::StatusCode::kResourceExhausted));
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(contents("file"), "kept");

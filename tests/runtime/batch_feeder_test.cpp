@@ -6,18 +6,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
 #include "runtime/tensor/launch.h"
+#include "tests/support/errors.h"
 #include "tests/support/sim_devices.h"
 #include "tests/support/tensors.h"
 
 namespace ebb::train {
 namespace {
 
+using test::fails_with;
 using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::Property;
-using ::testing::Throws;
 
 constexpr std::int64_t kBatch = 2;
 constexpr std::int64_t kSeq = 4;
@@ -128,7 +127,7 @@ TEST_P(BatchFeederTest, GivesEverythingBack) {
 TEST_P(BatchFeederTest, SaysThatThePoolIsTooSmall) {
   PinnedPool small(device_->host_memory(), 4096);
   EXPECT_THAT([&] { BatchFeeder(*device_, small, 64, 64, 1); },
-              Throws<Error>(Property(&Error::code, absl::StatusCode::kResourceExhausted)));
+              fails_with(absl::StatusCode::kResourceExhausted));
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, BatchFeederTest, ::testing::ValuesIn(test::all_orders()));

@@ -5,26 +5,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
 #include "runtime/device/sim/event_model.h"
+#include "tests/support/errors.h"
 #include "tests/support/model_log.h"
 
 namespace ebb::device {
 namespace {
 
+using test::fails_with;
 using test::ModelLog;
 using Unit = EventModel::Unit;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Property;
-using ::testing::Throws;
 
 class Deadlock : public ::testing::Test {
  protected:
   auto fails_saying(const std::string& a, const std::string& b, const std::string& c) {
-    return Throws<Error>(
-        AllOf(Property(&Error::code, absl::StatusCode::kFailedPrecondition),
-              Property(&Error::what, AllOf(HasSubstr(a), HasSubstr(b), HasSubstr(c)))));
+    return fails_with(absl::StatusCode::kFailedPrecondition, a, b, c);
   }
 
   ModelLog log_;

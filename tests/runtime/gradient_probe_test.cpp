@@ -5,18 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/tensor/launch.h"
+#include "tests/support/errors.h"
 #include "tests/support/sim_devices.h"
 #include "tests/support/tensors.h"
 
 namespace ebb::train {
 namespace {
 
-using ::testing::Property;
+using test::fails_with;
 using ::testing::SizeIs;
-using ::testing::Throws;
 
 nn::Parameters parameters_on(device::Device& device) {
   nn::Parameters parameters;
@@ -73,7 +72,7 @@ TEST(GradientProbeTest, NeedsAGradientForEveryParameter) {
   nn::Parameters parameters = parameters_on(*device);
   autograd::set_gradient(parameters[0].tensor, {});
   EXPECT_THAT([&] { GradientProbe(parameters, false); },
-              Throws<Error>(Property(&Error::code, absl::StatusCode::kFailedPrecondition)));
+              fails_with(absl::StatusCode::kFailedPrecondition));
 }
 
 }  // namespace

@@ -9,24 +9,15 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "allocator/error.h"
 #include "runtime/device/sim/builtin_profiles.h"
+#include "tests/support/errors.h"
 
 namespace ebb::device {
 namespace {
 
 using Json = nlohmann::json;
-using ::testing::AllOf;
+using test::refuses;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Property;
-using ::testing::Throws;
-
-auto refuses(const std::string& one, const std::string& other) {
-  return Throws<Error>(
-      AllOf(Property(&Error::code, absl::StatusCode::kInvalidArgument),
-            Property(&Error::what, AllOf(HasSubstr(one), HasSubstr(other)))));
-}
 
 Json shipped(const std::string& name) {
   for (const BuiltinProfile& profile : builtin_profiles()) {

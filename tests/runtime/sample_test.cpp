@@ -7,17 +7,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
 #include "kernels/philox.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/train/tokenizer.h"
+#include "tests/support/errors.h"
 #include "tests/support/tiny_training.h"
 
 namespace ebb::train {
 namespace {
 
-using ::testing::Property;
-using ::testing::Throws;
+using test::fails_with;
 
 TEST(SampleTest, DrawsTheLikeliestAtNoTemperature) {
   const std::vector<float> logits{0, 3, 1, 3};
@@ -72,7 +71,7 @@ TEST_F(SampleTextTest, LeavesModesAndMemoryAsTheyWere) {
 
 TEST_F(SampleTextTest, NeedsAPrompt) {
   EXPECT_THAT([&] { sample_text(tiny_.model, {}, {}); },
-              Throws<Error>(Property(&Error::code, absl::StatusCode::kInvalidArgument)));
+              fails_with(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(SampleTextTest, ANewModelKnowsNothingOfUnseenText) {

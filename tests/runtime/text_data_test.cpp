@@ -1,30 +1,22 @@
 #include "runtime/train/text_data.h"
 
 #include <cstdlib>
-#include <filesystem>
 #include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
 #include "runtime/io/atomic_file.h"
+#include "tests/support/errors.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/tiny_training.h"
 
 namespace ebb::train {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Property;
-using ::testing::Throws;
+using test::refuses;
 
 constexpr std::int64_t kSeq = 8;
-
-auto refuses(const std::string& text) {
-  return Throws<Error>(AllOf(Property(&Error::code, absl::StatusCode::kInvalidArgument),
-                             Property(&Error::what, HasSubstr(text))));
-}
 
 struct Batch {
   explicit Batch(std::size_t rows) : tokens(rows * kSeq), targets(rows * kSeq) {}
@@ -126,17 +118,15 @@ TEST_F(TextDataTest, NamesAByteOutsideOfTheVocabulary) {
 }
 
 TEST_F(TextDataTest, NamesAFileThatItCannotRead) {
-  std::string name =
-      (std::filesystem::temp_directory_path() / "text_data_test.XXXXXX").string();
-  const std::filesystem::path folder = mkdtemp(name.data());
-  const std::string path = (folder / "text").string();
+  const test::TempFolder folder;
+  const std::string path = folder.path("text");
   EXPECT_THAT([&] { TextData::load(path, kSeq, 128); }, refuses(path));
-  EXPECT_THAT([&] { TextData::load(folder.string(), kSeq, 128); }, refuses("directory"));
+  EXPECT_THAT([&] { TextData::load(folder.path().string(), kSeq, 128); },
+              refuses("directory"));
   io::write_atomically(path, "");
   EXPECT_THAT([&] { TextData::load(path, kSeq, 128); }, refuses(path + " is empty"));
   io::write_atomically(path, "0123456789");
   EXPECT_EQ(TextData::load(path, kSeq, 128).training().size(), 9U);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

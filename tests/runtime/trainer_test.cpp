@@ -5,15 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/error.h"
+#include "tests/support/errors.h"
 #include "tests/support/tensors.h"
 #include "tests/support/tiny_training.h"
 
 namespace ebb::train {
 namespace {
 
-using ::testing::Property;
-using ::testing::Throws;
+using test::fails_with;
 
 struct Trained {
   std::vector<double> loss;
@@ -123,7 +122,7 @@ TEST(TrainerTest, NeedsATextUnlessItIsDry) {
         Trainer(*tiny.device, tiny.pool, tiny.model, nullptr, test::tiny_options(), nullptr,
                 nullptr);
       },
-      Throws<Error>(Property(&Error::code, absl::StatusCode::kInvalidArgument)));
+      fails_with(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 
 #include "allocator/error.h"
 #include "allocator/host_memory.h"
+#include "tests/support/errors.h"
 
 namespace ebb::test {
 
@@ -44,10 +45,6 @@ class HostMemoryContract : public ::testing::TestWithParam<HostMemoryMaker> {
       if (required || error.code() != absl::StatusCode::kUnavailable) throw;
       GTEST_SKIP() << error.what();
     }
-  }
-
-  static auto fails_with(absl::StatusCode code) {
-    return ::testing::Throws<Error>(::testing::Property(&Error::code, code));
   }
 
   // Of unbacked memory there is nothing to fill: it passes.
