@@ -1,7 +1,9 @@
 // Ways in which other systems got gradients silently wrong, each as a test of its kind, in
 // every order, under the order checker.
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -52,6 +54,46 @@ TEST_P(CasesTest, APinnedBlockIsLentToTheNextStepBeforeItsLastCopyIsDone) {
   }
   EXPECT_EQ(world.engine->figures().kept_bytes, 0U);
   expect_sound(world);
+}
+
+TEST_P(CasesTest, APinnedBlockIsLentAgainWhileItIsFetchedForAUseThatDoesNotCome) {
+  World world({.order = GetParam(),
+               .pool_bytes = 4 * 256 * kKiB,  // No block to spare.
+               .h2d_bytes_per_second = 1e8});
+  const Chain chain{.layers = 4, .forward_seconds = 1e-3, .backward_seconds = 1e-5};
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    std::vector<Saved> graph = forward(world, chain, seed);
+    std::vector<autograd::PackedTensor*> order;
+    for (const Saved& saved : graph) {
+      if (saved.packed) order.push_back(saved.packed.get());
+    }
+    world.engine->begin_backward(order);
+    world.engine->end_backward();
+  }
+  EXPECT_GT(world.engine->figures().h2d_bytes, 0U);
+  std::vector<Saved> graph = forward(world, chain, 6);
+  backward(world, graph, chain);
+  expect_sound(world);
+}
+
+TEST_P(CasesTest, APinnedBlockIsLentToAnotherEnginesSaveWhileItIsStillWritten) {
+  World world(
+      {.order = GetParam(), .pool_bytes = 4 * 256 * kKiB, .d2h_bytes_per_second = 1e8});
+  transfer::Link link(world.device);
+  HostStore store(link, world.pool);
+  auto other = std::make_unique<Engine>(world.device, store, WorldOptions().engine);
+  const Chain chain{.layers = 3, .forward_seconds = 1e-5, .backward_seconds = 1e-5};
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    forward(world, chain, seed);  // Its graph is dropped at once.
+    std::swap(world.engine, other);
+    std::vector<Saved> graph = forward(world, chain, seed + 100);
+    backward(world, graph, chain);
+  }
+  world.device.synchronize();
+  other.reset();
+  world.engine.reset();  // One of the two is over `store`.
+  EXPECT_EQ(world.wrong_words, 0U);
+  EXPECT_EQ(world.checker->order().violations, 0U);
 }
 
 TEST_P(CasesTest, AnotherStreamThanTheMakersIsCurrentWhenTheTensorIsSaved) {
