@@ -120,6 +120,26 @@ TEST_P(TransferQueueTest, KeepsOneChunkOutstanding) {
   device->host_memory().unpin(host, 2 * kBytes);
 }
 
+TEST_P(TransferQueueTest, HasOneChunkOutstandingHoweverManyTransfersWait) {
+  std::byte* host = device->host_memory().pin(24 * kMiB);
+  {
+    TransferQueue in(*device, Direction::kHostToDevice);
+    const std::uintptr_t to = on_device(24 * kMiB, std::byte{1});
+    device->synchronize();
+    const double begin = device->now();
+    for (std::size_t i = 0; i < 4; ++i) {
+      in.submit({"bulk", to + i * 4 * kMiB, host + i * 4 * kMiB, 4 * kMiB, {}});
+    }
+    const Event urgent = in.submit({"urgent", to + 20 * kMiB, host + 20 * kMiB, 4096, {}},
+                                   Priority::kUrgent);
+    urgent.wait();
+    EXPECT_LT(device->now() - begin, 2 * 4.2e6 / 2e6);  // A chunk, and perhaps one more.
+    device->synchronize();
+    EXPECT_GT(device->now() - begin, 4 * 4.1e6 / 2e6);
+  }
+  device->host_memory().unpin(host, 24 * kMiB);
+}
+
 TEST_P(TransferQueueTest, EndsInTheOrderOfSubmission) {
   std::byte* host = device->host_memory().pin(8 * kMiB);
   {

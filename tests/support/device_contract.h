@@ -368,8 +368,9 @@ TEST_P(DeviceContract, CanBeDestroyedWithAFailureThatNobodyAskedFor) {
   const std::unique_ptr<device::Device> other = GetParam().make();
   bool held = true;
   struct Ends {
-    bool& held;
+    explicit Ends(bool& flag) : held(flag) {}
     ~Ends() { held = false; }
+    bool& held;
   };
   other->current_stream().launch(
       op("explode", 1),
