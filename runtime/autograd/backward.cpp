@@ -178,7 +178,12 @@ class Run final : public GradientSink {
                   ", whose saved tensors were given up in the meantime");
         const StageScope stage(node.stage());
         BackwardCall call(*this, node, std::move(visit.gradients), keep_, create_graph_);
-        node.backward(call);
+        try {
+          node.backward(call);
+        } catch (...) {
+          node.used();  // What came back for it: the graph may live on, and be tried again.
+          throw;
+        }
       }
       if (keep_) {
         node.used();

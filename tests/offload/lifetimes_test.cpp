@@ -54,6 +54,42 @@ INSTANTIATE_TEST_SUITE_P(AllOrders, LifetimesTest,
                                   order_name(std::get<1>(param.param));
                          });
 
+// What a graph that lives on holds of the device between its backwards.
+class LifetimesBetweenTest : public testing::TestWithParam<device::Order> {
+ protected:
+  std::size_t held() {
+    rig_.clear_gradients();
+    rig_.end_step();
+    return rig_.device().memory().figures().lent[Purpose::kActivations];
+  }
+
+  LifetimesRig rig_{GetParam()};
+};
+
+TEST_P(LifetimesBetweenTest, ARetainedGraphGivesBackWhatItsBackwardFetched) {
+  const Tensor loss = rig_.loss({.layers = {0, 1, 2, 3}});
+  const std::size_t before = held();
+  for (int i = 0; i < 2; ++i) {
+    autograd::backward(loss, {.retain_graph = true});
+    EXPECT_LE(held(), before);
+  }
+  EXPECT_GT(rig_.engine()->figures().refetched_bytes, 0U);
+}
+
+TEST_P(LifetimesBetweenTest, ABackwardThatFailsGivesBackWhatWasFetchedAhead) {
+  const Tensor loss = rig_.loss({.layers = {0, 1, 2, 3}});
+  autograd::backward(loss, {.retain_graph = true});
+  const std::size_t before = held();
+  for (int at = 0; at < 4; ++at) {
+    rig_.wire().set(Tripwire::Where::kBackward, at);
+    EXPECT_THROW(autograd::backward(loss, {.retain_graph = true}), Thrown);
+    EXPECT_LE(held(), before);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, LifetimesBetweenTest, testing::ValuesIn(orders_with(2)),
+                         [](const auto& param) { return order_name(param.param); });
+
 TEST(LifetimesThreadsTest, TwoEnginesInTwoThreadsDoNotMeet) {
   LifetimesRig rigs[2] = {LifetimesRig(device::Order{device::Order::Kind::kFuzz, 1}),
                           LifetimesRig(device::Order{device::Order::Kind::kTime, 0})};
