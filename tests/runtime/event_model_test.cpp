@@ -18,21 +18,38 @@ using ::testing::ElementsAre;
 constexpr double kMebibyte = 1 << 20;
 constexpr EventModel::Links kLinks{{2, 0}, {4, 0}, std::nullopt};  // Bytes per second.
 
-// Golden example `uniform-4-h2d2` of golden/README.md, its plan replayed by hand.
-TEST(EventModel, ReplaysTheGoldenExampleWithoutACap) {
-  ModelLog log;
-  EventModel model({{2, 0}, {2, 0}, std::nullopt}, log);
-  const auto compute = model.add_stream("compute");
-  const auto out = model.add_stream("out");
-  const auto in = model.add_stream("in");
-  const auto run = [&](const char* name, double ticks) {
-    return Point{compute, model.submit(compute, {name, Unit::kCompute, ticks}, 0)};
-  };
-  const auto copy = [&](EventModel::Source stream, const char* name, Unit unit,
-                        double bytes, Point after) {
+// A step by hand: a compute queue and a copy queue each way.
+class GoldenExample : public ::testing::Test {
+ protected:
+  explicit GoldenExample(const EventModel::Links& links) : model(links, log) {}
+
+  Point run(const char* name, double ticks) {
+    return {compute, model.submit(compute, {name, Unit::kCompute, ticks}, 0)};
+  }
+  Point copy(EventModel::Source stream, const char* name, Unit unit, double bytes,
+             Point after) {
     model.wait(stream, after, {}, 0);
-    return Point{stream, model.submit(stream, {name, unit, 0, bytes}, 0)};
-  };
+    return {stream, model.submit(stream, {name, unit, 0, bytes}, 0)};
+  }
+
+  ModelLog log;
+  EventModel model;
+  const EventModel::Source compute = model.add_stream("compute");
+  const EventModel::Source out = model.add_stream("out");
+  const EventModel::Source in = model.add_stream("in");
+};
+
+class WithoutACap : public GoldenExample {
+ protected:
+  WithoutACap() : GoldenExample({{2, 0}, {2, 0}, std::nullopt}) {}
+};
+class WithACap : public GoldenExample {
+ protected:
+  WithACap() : GoldenExample({{3, 0}, {3, 0}, 4}) {}
+};
+
+// `uniform-4-h2d2` of golden/README.md, its plan replayed by hand.
+TEST_F(WithoutACap, ReplaysTheGoldenExample) {
   const Point f1 = run("F1", 5);
   copy(out, "D2H1", Unit::kD2H, 18, f1);
   const Point f2 = run("F2", 5);
@@ -55,21 +72,8 @@ TEST(EventModel, ReplaysTheGoldenExampleWithoutACap) {
                           "H2D1 40-49", "B2 45-55", "B1 55-65"));
 }
 
-// Golden example `random-2-h3d3c4`: the cap is 4 where the rates add up to 6.
-TEST(EventModel, ReplaysTheGoldenExampleWithACap) {
-  ModelLog log;
-  EventModel model({{3, 0}, {3, 0}, 4}, log);
-  const auto compute = model.add_stream("compute");
-  const auto out = model.add_stream("out");
-  const auto in = model.add_stream("in");
-  const auto run = [&](const char* name, double ticks) {
-    return Point{compute, model.submit(compute, {name, Unit::kCompute, ticks}, 0)};
-  };
-  const auto copy = [&](EventModel::Source stream, const char* name, Unit unit,
-                        double bytes, Point after) {
-    model.wait(stream, after, {}, 0);
-    return Point{stream, model.submit(stream, {name, unit, 0, bytes}, 0)};
-  };
+// `random-2-h3d3c4`: the cap is 4 where the rates add up to 6.
+TEST_F(WithACap, ReplaysTheGoldenExample) {
   const Point f1 = run("F1", 5);
   copy(out, "D2H1", Unit::kD2H, 12, f1);
   run("F2", 5);
