@@ -37,9 +37,10 @@ std::size_t default_min_offload_bytes(const device::Capability& capability) noex
 
 // When the store is full, the first of these that is possible:
 //   1. wait, if something given back to the store leaves room of that size in the end;
-//   2. keep the tensor on the device, if its budget allows it: what is kept so must fit in
-//      what no step before took of the device, and what was kept then; in the first step,
-//      as much has to be free as is kept;
+//   2. keep the tensor on the device, if its budget allows it. Where it could be made
+//      again, what is kept must fit in what no step before took of the device and what was
+//      kept then, less what cannot be made again; so nothing such in the first step. Where
+//      it could not, as much as it takes has to be free besides;
 //   3. leave it to a recompute, where its segment can make it again;
 //   4. grow the store in mid-step;
 //   5. throw Error{kResourceExhausted, kHostMemory}.

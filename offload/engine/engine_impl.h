@@ -42,7 +42,7 @@ class Engine::Impl final : public device::Reclaimer,
   EngineBooks books() const {
     return {.blocks = blocks_.size(),
             .waiting_bytes = window_.bytes(),
-            .held_bytes = held_bytes_,
+            .held_bytes = remade_.bytes + needed_.bytes,
             .backwards = walks_.size() + finished_.size(),
             .learned = learned_.size()};
   }
@@ -59,6 +59,10 @@ class Engine::Impl final : public device::Reclaimer,
   std::string holds() const override;
 
  private:
+  struct Held {
+    std::size_t bytes = 0;
+    std::size_t most = 0;  // So far.
+  };
   using Parts = std::vector<BlockMap::Match>;
 
   // Nothing: it is to go.
@@ -68,7 +72,7 @@ class Engine::Impl final : public device::Reclaimer,
   std::optional<autograd::PackResult> do_without(const Tensor& tensor, std::size_t bytes,
                                                  const autograd::SaveSite& site);
   [[noreturn]] void throw_no_room(std::size_t bytes, const autograd::SaveSite& site) const;
-  bool may_hold(std::size_t bytes) const;
+  bool may_hold(std::size_t bytes, bool can_recompute) const;
   std::optional<std::size_t> device_budget() const;
   // What the step that ends leaves of the device's budget to hold tensors in.
   void learn_room();
@@ -118,10 +122,11 @@ class Engine::Impl final : public device::Reclaimer,
   std::uint64_t sent_generation_ = 1;
   std::uint64_t walk_count_ = 0;
   std::size_t largest_bytes_ = 0;
-  std::size_t missing_bytes_ = 0;    // In this step: what the store had no room for.
-  std::size_t held_bytes_ = 0;       // On the device, for that reason,
-  std::size_t most_held_bytes_ = 0;  // at most so far,
-  std::optional<std::size_t> may_hold_bytes_;  // and how much may be. None: first step.
+  std::size_t missing_bytes_ = 0;  // In this step: what the store had no room for.
+  // On the device because the store was full: what could be made again, and what could not.
+  Held remade_;
+  Held needed_;
+  std::optional<std::size_t> may_hold_bytes_;  // Both. None: in the first step.
   EngineFigures figures_;
 };
 

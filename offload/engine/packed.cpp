@@ -1,8 +1,12 @@
 #include "offload/engine/packed.h"
 
+#include <algorithm>
+
 #include "allocator/error.h"
 
 namespace ebb::offload {
+
+using autograd::SaveSite;
 
 void check_unwritten(const tensor::Version& version, std::uint64_t saved, const char* op) {
   const std::uint64_t now = version.value;
@@ -51,16 +55,18 @@ void Engine::Impl::Packed::used() noexcept {
 }
 
 Engine::Impl::HeldPacked::HeldPacked(std::shared_ptr<Impl> engine, const Tensor& tensor,
-                                     std::size_t bytes, const char* op)
+                                     std::size_t bytes, const SaveSite& site)
     : engine_(std::move(engine)),
       tensor_(tensor.alias()),
       bytes_(bytes),
-      op_(op),
+      op_(site.op),
+      held_(site.can_recompute ? engine_->remade_ : engine_->needed_),
       saved_version_(tensor.storage()->version()->value) {
-  engine_->held_bytes_ += bytes_;
+  held_.bytes += bytes_;
+  held_.most = std::max(held_.most, held_.bytes);
 }
 
-Engine::Impl::HeldPacked::~HeldPacked() { engine_->held_bytes_ -= bytes_; }
+Engine::Impl::HeldPacked::~HeldPacked() { held_.bytes -= bytes_; }
 
 Tensor Engine::Impl::HeldPacked::unpack() {
   check_unwritten(*tensor_.storage()->version(), saved_version_, op_);

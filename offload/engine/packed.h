@@ -47,7 +47,7 @@ class Engine::Impl::Packed final : public autograd::PackedTensor {
 class Engine::Impl::HeldPacked final : public autograd::PackedTensor {
  public:
   HeldPacked(std::shared_ptr<Impl> engine, const Tensor& tensor, std::size_t bytes,
-             const char* op);
+             const autograd::SaveSite& site);
   ~HeldPacked() override;
 
   HeldPacked(const HeldPacked&) = delete;
@@ -61,6 +61,7 @@ class Engine::Impl::HeldPacked final : public autograd::PackedTensor {
   const Tensor tensor_;
   const std::size_t bytes_;
   const char* const op_;
+  Held& held_;  // Where it counts.
   const std::uint64_t saved_version_;
 };
 

@@ -30,9 +30,8 @@ std::unique_ptr<StoredBlock> Engine::Impl::put(std::uintptr_t device, std::size_
 
 std::optional<PackResult> Engine::Impl::do_without(const Tensor& tensor, std::size_t bytes,
                                                    const SaveSite& site) {
-  if (may_hold(bytes)) {
-    auto held = std::make_unique<HeldPacked>(shared_from_this(), tensor, bytes, site.op);
-    most_held_bytes_ = std::max(most_held_bytes_, held_bytes_);
+  if (may_hold(bytes, site.can_recompute)) {
+    auto held = std::make_unique<HeldPacked>(shared_from_this(), tensor, bytes, site);
     missing_bytes_ += bytes;
     figures_.no_room_bytes += bytes;
     keep(bytes, Kept::kNoRoom);
@@ -48,14 +47,14 @@ std::optional<PackResult> Engine::Impl::do_without(const Tensor& tensor, std::si
 }
 
 void Engine::Impl::throw_no_room(std::size_t bytes, const SaveSite& site) const {
-  throw Error(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("no host memory for ", bytes,
-                   " bytes that are saved for the backward of ", site.op, ": ",
-                   store_.fullness(), "; and the device, with a budget of ",
-                   device_budget().value_or(0), " bytes, has none to keep them in, beside ",
-                   held_bytes_, " that it keeps for that reason; raise --host-budget"),
-      Error::Resource::kHostMemory);
+  throw Error(absl::StatusCode::kResourceExhausted,
+              absl::StrCat("no host memory for ", bytes,
+                           " bytes that are saved for the backward of ", site.op, ": ",
+                           store_.fullness(), "; and the device, with a budget of ",
+                           device_budget().value_or(0),
+                           " bytes, has none to keep them in, beside ", books().held_bytes,
+                           " that it keeps for that reason; raise --host-budget"),
+              Error::Resource::kHostMemory);
 }
 
 std::optional<std::size_t> Engine::Impl::device_budget() const {
@@ -63,10 +62,14 @@ std::optional<std::size_t> Engine::Impl::device_budget() const {
   return device_.memory().figures().limit_bytes;
 }
 
-bool Engine::Impl::may_hold(std::size_t bytes) const {
+bool Engine::Impl::may_hold(std::size_t bytes, bool can_recompute) const {
   const std::optional<std::size_t> budget = device_budget();
   if (!budget) return true;
-  if (may_hold_bytes_) return held_bytes_ + bytes <= *may_hold_bytes_;
+  if (can_recompute) {
+    // The other choice costs but time: the rest of the step goes first.
+    const std::size_t held = remade_.bytes + needed_.most;
+    return may_hold_bytes_ && held + bytes <= *may_hold_bytes_;
+  }
   return device_.memory().figures().lent.total() + bytes <= *budget;
 }
 
@@ -75,12 +78,13 @@ void Engine::Impl::learn_room() {
   if (!budget) return;
   const std::size_t taken = device_.memory().figures().peak_reserved_bytes;
   const std::size_t never_taken = *budget - std::min(*budget, taken);
-  may_hold_bytes_ = never_taken + most_held_bytes_;
+  may_hold_bytes_ = never_taken + remade_.most + needed_.most;
 }
 
 std::string Engine::Impl::holds() const {
-  if (held_bytes_ == 0) return {};
-  return absl::StrCat("of these, ", held_bytes_,
+  const std::size_t held = books().held_bytes;
+  if (held == 0) return {};
+  return absl::StrCat("of these, ", held,
                       " are saved tensors that host memory had no room for (",
                       store_.fullness(), "), so a larger --host-budget would do as well");
 }
