@@ -94,7 +94,7 @@ class LifetimesRig {
   static constexpr std::int64_t kWidth = 32;
   static constexpr std::size_t kPoolBytes = std::size_t{4} << 20;
 
-  // Without an engine, on a device without a cap.
+  // Without an engine or checkpoints, on a device without a cap.
   LifetimesRig() : LifetimesRig(sim_options()) {}
   // With one.
   LifetimesRig(const device::Order& order, std::size_t limit_bytes = std::size_t{8} << 20)
@@ -142,8 +142,9 @@ class LifetimesRig {
         return std::vector<Tensor>{run_layer(number, in[0], in_backward)};
       };
       const Tensor inputs[] = {std::exchange(h, {})};
-      h = (pass.checkpointed ? autograd::checkpoint(layer, inputs, pass.recompute)
-                             : layer(inputs))
+      h = (pass.checkpointed && offloads()
+               ? autograd::checkpoint(layer, inputs, pass.recompute)
+               : layer(inputs))
               .front();
     }
     return h;
