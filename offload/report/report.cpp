@@ -1,5 +1,6 @@
 #include "offload/report/report.h"
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -51,6 +52,18 @@ ordered_json device_json(const Report::DeviceFigures& device) {
           {"by_purpose", by_purpose(device.memory.at_peak, false)}};
 }
 
+// kept_bytes by reason.
+ordered_json kept_json(const EngineFigures& engine) {
+  static constexpr std::array<const char*, kKeptReasons> kNames{
+      "policy", "elsewhere", "small", "in_use", "no_room"};
+  ordered_json result = ordered_json::object();
+  for (std::size_t i = 0; i < kKeptReasons; ++i) {
+    result[kNames[i]] = {{"tensors", engine.kept[i].tensors},
+                         {"bytes", engine.kept[i].bytes}};
+  }
+  return result;
+}
+
 ordered_json activations_json(const EngineFigures& engine) {
   return {{"saved_bytes", engine.kept_bytes + engine.offloaded_bytes +
                               engine.recomputed_bytes + engine.shared_bytes},
@@ -58,15 +71,20 @@ ordered_json activations_json(const EngineFigures& engine) {
           {"offloaded_bytes", engine.offloaded_bytes},
           {"recomputed_bytes", engine.recomputed_bytes},
           {"compressed_bytes", 0},
-          {"shared_bytes", engine.shared_bytes}};
+          {"shared_bytes", engine.shared_bytes},
+          {"kept", kept_json(engine)}};
 }
 
-ordered_json host_json(const Report::Host& host) {
+ordered_json host_json(const Report::Host& host, const EngineFigures& engine) {
   return {{"budget_bytes", value_or_null(host.budget_bytes)},
           {"pinned_bytes", host.pool.pinned_bytes},
           {"peak_requested_bytes", host.pool.peak_requested_bytes},
           {"pin_calls_in_steps", host.pin_calls_in_steps},
-          {"by_purpose", by_purpose(host.pool.peak_by_purpose, true)}};
+          {"by_purpose", by_purpose(host.pool.peak_by_purpose, true)},
+          {"no_room",
+           {{"waits", engine.room_waits},
+            {"kept_bytes", engine.no_room_bytes},
+            {"recomputed_bytes", engine.no_room_recomputed_bytes}}}};
 }
 
 ordered_json transfers_json(const Report& report) {
@@ -135,6 +153,18 @@ ordered_json gradients_json(const Report::Gradients& gradients) {
           {"max_abs_difference", finite_or_null(gradients.max_abs_difference)}};
 }
 
+ordered_json resource_json(Error::Resource resource) {
+  switch (resource) {
+    case Error::Resource::kDeviceMemory:
+      return "device_memory";
+    case Error::Resource::kHostMemory:
+      return "host_memory";
+    case Error::Resource::kOther:
+      break;
+  }
+  return nullptr;
+}
+
 ordered_json warnings_json(const std::vector<Warning>& warnings) {
   ordered_json list = ordered_json::array();
   for (const Warning& warning : warnings) {
@@ -167,7 +197,7 @@ ordered_json to_json(const Report& report) {
                        {"wall_step_seconds", value_or_null(report.wall_step_seconds)},
                        {"device", device_json(report.device)},
                        {"activations", activations_json(report.engine)},
-                       {"host", host_json(report.host)},
+                       {"host", host_json(report.host, report.engine)},
                        {"nvme", {{"written_bytes", 0}, {"read_bytes", 0}}},
                        {"transfers", transfers_json(report)},
                        {"time", time_json(report)},
@@ -190,7 +220,8 @@ ordered_json to_json(const Report& report) {
                      {"smallest_device_budget_bytes",
                       value_or_null(report.error->smallest_device_budget_bytes)},
                      {"smallest_host_budget_bytes",
-                      value_or_null(report.error->smallest_host_budget_bytes)}};
+                      value_or_null(report.error->smallest_host_budget_bytes)},
+                     {"resource", resource_json(report.error->resource)}};
   }
   return json;
 }

@@ -11,6 +11,7 @@
 
 #include "nlohmann/json.hpp"
 
+#include "allocator/error.h"
 #include "allocator/pinned_pool.h"
 #include "offload/engine/engine.h"
 #include "offload/report/run_recorder.h"
@@ -23,6 +24,7 @@ struct RefusedRun {
   std::string message;
   std::optional<std::size_t> smallest_device_budget_bytes = std::nullopt;
   std::optional<std::size_t> smallest_host_budget_bytes = std::nullopt;
+  Error::Resource resource = Error::Resource::kOther;  // That ran out.
 };
 
 // What a user should know without looking for it (see warnings.h).

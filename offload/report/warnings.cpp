@@ -20,24 +20,48 @@ std::string asked(const Report& report, const char* flag) {
   return given ? found->get<std::string>() : "none";
 }
 
+bool host_was_full(const EngineFigures& engine) {
+  return engine.no_room_bytes + engine.no_room_recomputed_bytes > 0;
+}
+
+// What became of what host memory had no room for.
 std::string no_room(const EngineFigures& engine) {
-  return absl::StrCat("host memory had no room for ", bytes_text(engine.no_room_bytes),
-                      "; give it more with --host-budget");
+  const std::size_t kept = engine.no_room_bytes;
+  const std::size_t recomputed = engine.no_room_recomputed_bytes;
+  std::string text =
+      absl::StrCat("host memory had no room for ", bytes_text(kept + recomputed));
+  if (recomputed > 0) {
+    absl::StrAppend(&text, ", of which ", bytes_text(kept), " stayed on the device and ",
+                    bytes_text(recomputed), " were computed again");
+  }
+  return absl::StrCat(text, "; give it more with --host-budget");
+}
+
+const Tally& kept(const EngineFigures& engine, Kept why) {
+  return engine.kept[static_cast<std::size_t>(why)];
 }
 
 std::string why_nothing(const Report& report) {
   const EngineFigures& engine = report.engine;
-  if (engine.no_room_bytes > 0) return no_room(engine);
+  if (host_was_full(engine)) return no_room(engine);
   if (engine.kept_bytes + engine.recomputed_bytes == 0) return "nothing was saved";
-  return absl::StrCat("all that was saved, ", bytes_text(engine.kept_bytes),
-                      ", is in tensors below the minimum size; lower --min-offload-bytes, "
-                      "or take a larger --batch or --seq");
+  const Tally& small = kept(engine, Kept::kSmall);
+  if (small.tensors == 0) {
+    return "nothing of what was saved is of the kind that the policy moves; try --offload "
+           "saved";
+  }
+  return absl::StrCat("all ", small.tensors, " tensors that may go, ",
+                      bytes_text(small.bytes),
+                      " together, are below the minimum size; "
+                      "lower --min-offload-bytes to ",
+                      engine.largest_small_bytes,
+                      ", the size of the largest, or take a larger --batch or --seq");
 }
 
 // What the device held at its peak, and what would lower that.
 std::string why_no_gain(const Report& report) {
   const bool offload = asked(report, "offload") != "none";
-  if (offload && report.engine.no_room_bytes > 0) return no_room(report.engine);
+  if (offload && host_was_full(report.engine)) return no_room(report.engine);
   const BytesByPurpose& at_peak = report.device.memory.at_peak;
   const auto most = static_cast<std::size_t>(
       std::max_element(at_peak.bytes.begin(), at_peak.bytes.end()) - at_peak.bytes.begin());
@@ -96,7 +120,7 @@ std::vector<Warning> find_warnings(const Report& report) {
         {higher ? "peak_higher" : "peak_unchanged",
          absl::StrCat(done(report), ", but the peak did not move: ", bytes_text(peak),
                       ", without ", bytes_text(*without), "; ", why_no_gain(report))});
-  } else if (!nothing && offload && report.engine.no_room_bytes > 0) {
+  } else if (!nothing && offload && host_was_full(report.engine)) {
     warnings.push_back(
         {"host_full", absl::StrCat("not all was offloaded: ", no_room(report.engine))});
   }

@@ -16,6 +16,11 @@ TEST(FailureTest, LeavesOutWhereInTheSourceAnErrorWasRaisedUnlessItIsAFaultOfOur
       failure(Error(absl::StatusCode::kResourceExhausted, "no room [a/b.cpp:7]"));
   EXPECT_EQ(theirs.code, absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(theirs.message, "no room");
+  EXPECT_EQ(theirs.resource, Error::Resource::kOther);
+  EXPECT_EQ(failure(Error(absl::StatusCode::kResourceExhausted, "no room",
+                          Error::Resource::kDeviceMemory))
+                .resource,
+            Error::Resource::kDeviceMemory);
   const Refusal ours = failure(Error(absl::StatusCode::kInternal, "odd [a/b.cpp:7]"));
   EXPECT_EQ(ours.message, "odd [a/b.cpp:7]");
   EXPECT_EQ(sentence(Error(absl::StatusCode::kInvalidArgument, "a [b] c")), "a [b] c");
@@ -25,6 +30,7 @@ TEST(FailureTest, MemoryThatTheProcessDidNotGetIsTheHosts) {
   const Refusal refusal = failure(std::bad_alloc());
   EXPECT_EQ(refusal.code, absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(refusal.message, HasSubstr("host memory"));
+  EXPECT_EQ(refusal.resource, Error::Resource::kHostMemory);
 }
 
 TEST(FailureTest, AnythingElseIsAFaultOfOurs) {

@@ -48,9 +48,13 @@ class Pressure(EbbTest):
         host, device = run_all(
             [[*self.base, *flags(SAVED), "--host-budget", 1], [*self.base, *flags(SAVED), "--device-budget", "1MiB"]]
         )
-        self.assertIn("of host memory", self.assert_refused(host)["message"])
+        error = self.assert_refused(host)
+        self.assertEqual(error["resource"], "host_memory")
+        self.assertIn("of host memory", error["message"])
         self.assertNotIn("device memory", host.err)
-        self.assertIn("of device memory", self.assert_refused(device)["message"])
+        error = self.assert_refused(device)
+        self.assertEqual(error["resource"], "device_memory")
+        self.assertIn("of device memory", error["message"])
         self.assertNotIn("host memory", device.err)
 
 

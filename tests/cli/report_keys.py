@@ -14,6 +14,7 @@ def optional(kind):
 
 
 PURPOSES = ("parameters", "gradients", "optimizer", "activations", "workspace")
+KEPT = ("policy", "elsewhere", "small", "in_use", "no_room")
 STALLS = ("d2h_backlog", "h2d_late", "host_full", "pin", "comm", "host")
 BOUND = {key: NUMBER for key in ("seconds", "f", "r", "b", "o", "D", "H", "W", "d2h", "h2d", "duplex")}
 
@@ -39,15 +40,11 @@ KEYS = {
         "by_purpose": {key: COUNT for key in PURPOSES},
     },
     "activations": {
-        key: COUNT
-        for key in (
-            "saved_bytes",
-            "kept_bytes",
-            "offloaded_bytes",
-            "recomputed_bytes",
-            "compressed_bytes",
-            "shared_bytes",
-        )
+        **{
+            f"{key}_bytes": COUNT
+            for key in ("saved", "kept", "offloaded", "recomputed", "compressed", "shared")
+        },
+        "kept": {key: {"tensors": COUNT, "bytes": COUNT} for key in KEPT},
     },
     "host": {
         "budget_bytes": optional(COUNT),
@@ -55,6 +52,7 @@ KEYS = {
         "peak_requested_bytes": COUNT,
         "pin_calls_in_steps": COUNT,
         "by_purpose": OBJECT,
+        "no_room": {"waits": COUNT, "kept_bytes": COUNT, "recomputed_bytes": COUNT},
     },
     "nvme": {"written_bytes": COUNT, "read_bytes": COUNT},
     "transfers": {
@@ -93,6 +91,7 @@ ERROR = {
     "message": TEXT,
     "smallest_device_budget_bytes": optional(COUNT),
     "smallest_host_budget_bytes": optional(COUNT),
+    "resource": optional(TEXT),
 }
 
 
@@ -133,6 +132,8 @@ def sum_problems(report):
     parts = sum(saved[key] for key in ("kept_bytes", "offloaded_bytes", "recomputed_bytes", "shared_bytes"))
     if saved["saved_bytes"] != parts:
         yield f"saved_bytes {saved['saved_bytes']} is not kept + offloaded + recomputed + shared = {parts}"
+    if saved["kept_bytes"] != sum(part["bytes"] for part in saved["kept"].values()):
+        yield f"kept_bytes {saved['kept_bytes']} is not the sum of its reasons"
     moved = report["transfers"]
     back = moved["h2d_bytes"] + moved["revived_bytes"] + moved["dropped_bytes"]
     if moved["d2h_bytes"] != back:

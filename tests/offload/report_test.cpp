@@ -58,10 +58,14 @@ TEST(ReportTest, HasTheKeysThatToolsRelyOn) {
             (Keys{"parameters", "gradients", "optimizer", "activations", "workspace"}));
   EXPECT_EQ(keys(json["activations"]),
             (Keys{"saved_bytes", "kept_bytes", "offloaded_bytes", "recomputed_bytes",
-                  "compressed_bytes", "shared_bytes"}));
+                  "compressed_bytes", "shared_bytes", "kept"}));
+  EXPECT_EQ(keys(json["activations"]["kept"]),
+            (Keys{"policy", "elsewhere", "small", "in_use", "no_room"}));
+  EXPECT_EQ(keys(json["host"]["no_room"]),
+            (Keys{"waits", "kept_bytes", "recomputed_bytes"}));
   EXPECT_EQ(keys(json["host"]),
             (Keys{"budget_bytes", "pinned_bytes", "peak_requested_bytes",
-                  "pin_calls_in_steps", "by_purpose"}));
+                  "pin_calls_in_steps", "by_purpose", "no_room"}));
   EXPECT_EQ(keys(json["nvme"]), (Keys{"written_bytes", "read_bytes"}));
   EXPECT_EQ(keys(json["transfers"]),
             (Keys{"d2h_bytes", "h2d_bytes", "revived_bytes", "dropped_bytes",
@@ -124,9 +128,14 @@ TEST(ReportTest, ARefusedRunSaysWhyAndWhatWouldFit) {
   report.error = RefusedRun{"RESOURCE_EXHAUSTED", "does not fit", 1234};
   const auto json = to_json(report);
   EXPECT_EQ(keys(json["error"]), (Keys{"code", "message", "smallest_device_budget_bytes",
-                                       "smallest_host_budget_bytes"}));
+                                       "smallest_host_budget_bytes", "resource"}));
   EXPECT_EQ(json["error"]["smallest_device_budget_bytes"], 1234);
   EXPECT_TRUE(json["time"]["bound"].is_null());
+  EXPECT_TRUE(json["error"]["resource"].is_null());
+  report.error->resource = Error::Resource::kHostMemory;
+  EXPECT_EQ(to_json(report)["error"]["resource"], "host_memory");
+  report.error->resource = Error::Resource::kDeviceMemory;
+  EXPECT_EQ(to_json(report)["error"]["resource"], "device_memory");
   report.error->smallest_device_budget_bytes.reset();
   EXPECT_TRUE(to_json(report)["error"]["smallest_device_budget_bytes"].is_null());
   EXPECT_FALSE(to_json(Report{}).contains("error"));

@@ -43,8 +43,12 @@ TEST(WarningsTest, SaysLoudlyThatNothingWasOffloaded) {
   report.engine = {};
   report.engine.kept_bytes = 100;
   EXPECT_THAT(find_warnings(report),
-              ElementsAre(warning("nothing_offloaded", "nothing was offloaded: all that",
-                                  "--min-offload-bytes")));
+              ElementsAre(warning("nothing_offloaded", "of the kind", "--offload saved")));
+  report.engine.kept[static_cast<std::size_t>(Kept::kSmall)] = {.tensors = 7, .bytes = 99};
+  report.engine.largest_small_bytes = 64;
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("nothing_offloaded", "all 7 tensors that may go, 99 B",
+                                  "lower --min-offload-bytes to 64,")));
   report.engine.no_room_bytes = 100;
   EXPECT_THAT(
       find_warnings(report),
@@ -60,6 +64,15 @@ TEST(WarningsTest, SaysWhatHostMemoryHadNoRoomFor) {
   EXPECT_THAT(
       find_warnings(report),
       ElementsAre(warning("host_full", "not all was offloaded", "3 MiB", "--host-budget")));
+}
+
+TEST(WarningsTest, SaysWhatBecameOfWhatHostMemoryHadNoRoomFor) {
+  Report report = sound();
+  report.engine.no_room_bytes = kMiB;
+  report.engine.no_room_recomputed_bytes = 2 * kMiB;
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("host_full", "no room for 3 MiB", "1 MiB stayed",
+                                  "2 MiB were computed again")));
 }
 
 TEST(WarningsTest, SaysLoudlyThatThePeakDidNotMoveAndWhy) {

@@ -16,14 +16,16 @@ std::string sentence(const Error& error) {
 
 Refusal failure(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) {
-    return {.code = known->code(), .message = sentence(*known)};
+    return {
+        .code = known->code(), .message = sentence(*known), .resource = known->resource()};
   }
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
     return {.code = absl::StatusCode::kResourceExhausted,
             .message =
                 "this machine gave the process no more host memory, apart from what "
                 "is offloaded: end what else uses it, or take a smaller --batch, "
-                "--seq or model"};
+                "--seq or model",
+            .resource = Error::Resource::kHostMemory};
   }
   return {.code = absl::StatusCode::kInternal, .message = error.what()};
 }

@@ -202,6 +202,7 @@ Refusal Preflight::refuse(std::optional<std::size_t> budget) const {
                                  ? " (its device budget)"
                                  : absl::StrCat(" (all that ", config_.device, " has)"));
   if (host) {
+    refusal.resource = Error::Resource::kHostMemory;
     refusal.message =
         absl::StrCat("the run needs ", bytes_text(*host), " of host memory and has ",
                      bytes_text(*config_.host_budget_bytes),
@@ -220,6 +221,7 @@ Refusal Preflight::refuse(std::optional<std::size_t> budget) const {
                      ", whatever one of the two were: take a smaller --batch or --seq");
     return refusal;
   }
+  refusal.resource = Error::Resource::kDeviceMemory;
   const std::string better = suggestion(budget.value_or(kAll));
   refusal.message = absl::StrCat(
       "the run needs ", bytes_text(*device), " of device memory and has ", has, ": ",
@@ -317,7 +319,8 @@ std::optional<Refusal> machine_refusal(const config::RunConfig& config,
           why, ". The simulated device takes ", bytes_text(device), " of it",
           host > 0 ? absl::StrCat(", what is offloaded ", bytes_text(host)) : "",
           verifier > 0 ? absl::StrCat(", --verify-gradients ", bytes_text(verifier)) : "",
-          ": add --dry, or take a smaller --batch, --seq or model")};
+          ": add --dry, or take a smaller --batch, --seq or model"),
+      .resource = Error::Resource::kHostMemory};
 }
 
 }  // namespace ebb::cli

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 
+#include "allocator/error.h"
 #include "allocator/host_limits.h"
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/train/dry_run.h"
@@ -39,6 +40,7 @@ struct Clearance {
 struct Refusal {
   absl::StatusCode code = absl::StatusCode::kResourceExhausted;
   std::string message;  // One sentence: what it needs, what there is, what would fit.
+  Error::Resource resource = Error::Resource::kOther;  // That is not enough.
   std::optional<std::size_t> smallest_device_budget_bytes = std::nullopt;
   std::optional<std::size_t> smallest_host_budget_bytes = std::nullopt;
 };

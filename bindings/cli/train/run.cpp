@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "bindings/cli/train/preflight.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "runtime/autograd/autograd.h"
 
@@ -75,9 +74,7 @@ Run::Run(const config::RunConfig& config, const RunSetup& setup,
       engine_(*device_, store_,
               {.policy = engine_policy(config.offload),
                .min_offload_bytes = config.min_offload_bytes,
-               // Of the real run: not the dry run's peak, so that both decide alike.
-               .device_budget_bytes =
-                   setup.dry ? setup.device_limit_bytes : device_budget_bytes(config)}),
+               .device_budget_bytes = setup.device_budget_bytes}),
       model_(*device_, config.model, config.seed),
       reference_device_(config.verify_gradients && !setup.dry ? make_reference_device()
                                                               : nullptr),

@@ -27,6 +27,9 @@ struct RunSetup {
   bool dry = false;
   // What the device may reserve; none: no limit, whatever the profile's capacity.
   std::optional<std::size_t> device_limit_bytes;
+  // What the engine may count on where the host is full. None: that limit, which in a
+  // run is the rehearsal's peak; both decide alike only if both are told the same.
+  std::optional<std::size_t> device_budget_bytes = std::nullopt;
   std::size_t host_reserve_bytes = 0;  // Pinned before the first step.
   bool record = false;                 // Work out where time goes, and the bound.
 };

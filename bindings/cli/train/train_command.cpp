@@ -113,7 +113,8 @@ int TrainCommand::refuse(const Refusal& refusal) {
   report_.error = {.code = absl::StatusCodeToString(refusal.code),
                    .message = refusal.message,
                    .smallest_device_budget_bytes = refusal.smallest_device_budget_bytes,
-                   .smallest_host_budget_bytes = refusal.smallest_host_budget_bytes};
+                   .smallest_host_budget_bytes = refusal.smallest_host_budget_bytes,
+                   .resource = refusal.resource};
   say(output_.err, refusal.message);
   if (config().json) std::fputs(offload::to_text(report_).c_str(), output_.out);
   write_report();
@@ -137,6 +138,7 @@ int TrainCommand::carry_out(const Clearance& clearance) {
   Run run(config(),
           {.dry = dry,
            .device_limit_bytes = clearance.device_limit_bytes,
+           .device_budget_bytes = device_budget_bytes(config()),
            .host_reserve_bytes = clearance.host_reserve_bytes,
            .record = true},
           dry ? nullptr : &*request_.data);
