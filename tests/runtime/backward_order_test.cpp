@@ -181,7 +181,7 @@ TEST(BackwardOrder, FollowsTheCurrentStreamFromOpToOp) {
         return values;
       };
       const Floats expected = run(false);
-      EXPECT_EQ(run(true), expected) << test::describe(order);
+      EXPECT_EQ(run(true), expected) << test::order_name(order);
     }
     device->synchronize();
     EXPECT_EQ(device->order().violations, 0U);
@@ -202,7 +202,7 @@ TEST(BackwardOrder, GivesTheSameBitsInEveryOrder) {
     backward(sum(h));
     const Floats values = values_of(gradient(w));
     if (first.empty()) first = values;
-    EXPECT_EQ(values, first) << test::describe(order);
+    EXPECT_EQ(values, first) << test::order_name(order);
   }
 }
 

@@ -41,11 +41,7 @@ TEST_P(CheckpointOrderTest, EqualsThePlainRunWithHooks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, CheckpointOrderTest, testing::ValuesIn(test::all_orders()),
-                         [](const auto& order) {
-                           std::string name = test::describe(order.param);
-                           std::replace(name.begin(), name.end(), ':', '_');
-                           return name;
-                         });
+                         [](const auto& order) { return test::order_name(order.param); });
 
 TEST_F(CheckpointTest, SavesItsInputsOnly) {
   test::HostHooks hooks;

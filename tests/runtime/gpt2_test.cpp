@@ -216,11 +216,7 @@ TEST_P(Gpt2OrderTest, SegmentsOfAnyLengthChangeNoBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, Gpt2OrderTest, testing::ValuesIn(test::all_orders()),
-                         [](const auto& order) {
-                           std::string name = test::describe(order.param);
-                           std::replace(name.begin(), name.end(), ':', '_');
-                           return name;
-                         });
+                         [](const auto& order) { return test::order_name(order.param); });
 
 TEST(Gpt2, TouchesOnlyWhatItsOpsDeclare) {
   const auto device = test::guarded_sim();

@@ -24,9 +24,9 @@ TEST(Launch, MovesBytesThereAndBackInEveryOrder) {
     const auto device = test::checked_sim(order);
     const std::vector<float> values = test::random_values(100, 3);
     const Tensor x = test::tensor_of(*device, {100}, values);
-    EXPECT_EQ(test::values_of(x), values) << test::describe(order);
+    EXPECT_EQ(test::values_of(x), values) << test::order_name(order);
     write_ones(x);
-    EXPECT_EQ(test::values_of(x), std::vector<float>(100, 1)) << test::describe(order);
+    EXPECT_EQ(test::values_of(x), std::vector<float>(100, 1)) << test::order_name(order);
   }
 }
 
@@ -113,7 +113,7 @@ TEST(Launch, GivesMemoryToTheNextTensorInOrder) {
     x = {};
     x = test::tensor_of(*device, {128}, std::vector<float>(128, 5));
     EXPECT_EQ(x.data(), address);
-    EXPECT_EQ(test::values_of(y), std::vector<float>(128, 1)) << test::describe(order);
+    EXPECT_EQ(test::values_of(y), std::vector<float>(128, 1)) << test::order_name(order);
   }
 }
 

@@ -49,8 +49,8 @@ TEST(TrainerTest, GivesTheSameBitsInEveryOrderOfWork) {
   const Trained expected = train(test::tiny_options(), 3);
   for (const device::Order& order : test::all_orders()) {
     const Trained trained = train(test::tiny_options(), 3, order);
-    EXPECT_EQ(trained.loss, expected.loss) << test::describe(order);
-    EXPECT_EQ(trained.checksum, expected.checksum) << test::describe(order);
+    EXPECT_EQ(trained.loss, expected.loss) << test::order_name(order);
+    EXPECT_EQ(trained.checksum, expected.checksum) << test::order_name(order);
   }
 }
 

@@ -43,6 +43,4 @@ inline std::unique_ptr<device::CheckDevice> dry_sim() {
   return checked(options);
 }
 
-inline std::string describe(const device::Order& order) { return order_name(order); }
-
 }  // namespace ebb::test
