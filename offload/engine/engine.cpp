@@ -37,7 +37,9 @@ Engine::Impl::Impl(device::Device& device, Store& store, const EngineOptions& op
                                        default_min_offload_bytes(device.capability())))),
       device_budget_bytes_(options.device_budget_bytes),
       fetcher_(device),
-      window_(device) {
+      window_(device),
+      d2h_watch_(device.capability().d2h, device.capability().host_submit_seconds),
+      h2d_watch_(device.capability().h2d, device.capability().host_submit_seconds) {
   device_.memory().add_reclaimer(*this);
 }
 
@@ -73,6 +75,7 @@ void Engine::Impl::destroy(Block& block) noexcept {
   if (Walk* walk = walk_of(block)) walk->forget(block);
   for (const Piece& piece : block.pieces) {
     if (piece.fate == Piece::Fate::kSent) figures_.dropped_bytes += piece.span.bytes;
+    if (piece.fate != Piece::Fate::kFetched) d2h_watch_.cancelled(piece.stored->stored());
   }
   blocks_.erase(block);
 }
@@ -101,7 +104,16 @@ std::vector<SentBlock> Engine::Impl::take_sent_blocks() {
   return blocks;
 }
 
+EngineFigures Engine::Impl::figures() const {
+  EngineFigures figures = figures_;
+  figures.d2h_plan = d2h_watch_.plan();
+  figures.h2d_plan = h2d_watch_.plan();
+  return figures;
+}
+
 void Engine::Impl::end_step() {
+  d2h_watch_.end_step(device_);
+  h2d_watch_.end_step(device_);
   for (const auto& walk : finished_) {
     const Judgement judgement = learned_.learn(*walk, device_);
     figures_.hits += judgement.hits;
@@ -129,7 +141,15 @@ bool Engine::Impl::reclaim(std::size_t bytes) {
     freed += window_.oldest()->bytes();
     let_oldest_go(/*ended=*/false);
   }
-  return freed > 0;
+  if (freed > 0) return true;
+  // Last, what will be used again later, if nobody uses it now.
+  for (auto walk = walks_.rbegin(); walk != walks_.rend(); ++walk) {
+    Block* block = (*walk)->idle();
+    if (block == nullptr) continue;
+    block->device.reset();
+    return true;
+  }
+  return false;
 }
 
 Engine::Engine(device::Device& device, Store& store, const EngineOptions& options)

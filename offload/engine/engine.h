@@ -78,6 +78,14 @@ struct SentBlock {
   Event before_use;  // The end of the last op before its first use.
 };
 
+// What one direction of the link is planned with. Bytes per second; steps count from 1.
+struct LinkPlan {
+  double planned = 0;         // By what the device says of itself.
+  double measured = 0;        // What plans are made with now; `planned` until replanned.
+  std::uint64_t replans = 0;  // How often that changed,
+  std::uint64_t step = 0;     // and after which step last.
+};
+
 // Bytes and counts since the engine was made. What was saved is the sum of the first four;
 // once every graph is over, d2h = h2d + revived + dropped.
 struct EngineFigures {
@@ -101,6 +109,9 @@ struct EngineFigures {
   std::uint64_t hits = 0;    // There at their use.
   std::uint64_t late = 0;    // In flight at their use.
   std::uint64_t missed = 0;  // Not submitted before their use.
+
+  LinkPlan d2h_plan;  // Does the link do what the device says? (See link_watch.h.)
+  LinkPlan h2d_plan;
 };
 
 // What the engine keeps books of now. Once every graph is gone and end_step() is called,

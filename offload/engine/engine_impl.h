@@ -14,6 +14,8 @@
 #include "offload/engine/block_map.h"
 #include "offload/engine/engine.h"
 #include "offload/engine/fetcher.h"
+#include "offload/engine/lesson.h"
+#include "offload/engine/link_watch.h"
 #include "offload/engine/walk.h"
 #include "offload/engine/window.h"
 
@@ -38,7 +40,7 @@ class Engine::Impl final : public device::Reclaimer,
   void begin_backward(std::span<autograd::PackedTensor* const> order_of_use);
   void end_backward() noexcept;
   void end_step();
-  EngineFigures figures() const { return figures_; }
+  EngineFigures figures() const;
   EngineBooks books() const {
     return {.blocks = blocks_.size(),
             .waiting_bytes = window_.bytes(),
@@ -117,6 +119,8 @@ class Engine::Impl final : public device::Reclaimer,
   std::vector<std::unique_ptr<Walk>> walks_;     // The innermost last.
   std::vector<std::unique_ptr<Walk>> finished_;  // In this step.
   Learned learned_;
+  LinkWatch d2h_watch_;
+  LinkWatch h2d_watch_;
   std::vector<SentBlock> sent_;          // In this step,
   std::vector<SentBlock> sent_in_step_;  // and in the last one.
   std::uint64_t sent_generation_ = 1;

@@ -130,6 +130,7 @@ Block* Engine::Impl::send(const StorageRef& storage, const Span& span, const Par
 void Engine::Impl::count_sent(Piece& piece, const Fence& made, std::int32_t stage) {
   piece.sent_generation = sent_generation_;
   piece.sent_index = sent_.size();
+  d2h_watch_.queued(piece.span.bytes, made, device_.now(), piece.stored->stored());
   sent_.push_back({piece.span.bytes, stage, false, {}, {}});
   made.for_each([&](const Event& event) { sent_.back().made = event; });
   ++figures_.blocks;
@@ -141,7 +142,7 @@ void Engine::Impl::shrink_window() {
   while (window_.oldest() != nullptr && window_.oldest()->stored().done()) {
     let_oldest_go(/*ended=*/true);
   }
-  const std::size_t limit = most_waiting_bytes(device_.capability().d2h);
+  const std::size_t limit = most_waiting_bytes(d2h_watch_.rate());
   while (window_.bytes() > limit) let_oldest_go(/*ended=*/false);
 }
 

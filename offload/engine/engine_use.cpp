@@ -1,6 +1,7 @@
 // Engine: what happens in backward.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "offload/engine/engine_impl.h"
@@ -87,6 +88,9 @@ void Engine::Impl::prefetch(Walk& walk, const Event& point) {
     if (!revive(*block)) {
       if (!fetcher_.prefetch(*block, point)) return;
       block->fetch_unused = true;
+      Fence after(fetcher_.prefetch_opened());
+      for (const Piece& piece : block->pieces) after.add(piece.stored->stored());
+      h2d_watch_.queued(block->bytes(), after, device_.now(), block->fetched);
       came_back(*block);
     }
     walk.fetched(*block);
@@ -97,23 +101,23 @@ bool Engine::Impl::due(const Walk& walk, const Block& block) const noexcept {
   if (!walk.has_room(block)) return false;
   // What is needed next takes its memory in any case.
   if (block.position == static_cast<std::size_t>(walk.now() + 1)) return true;
-  const std::size_t limit = most_waiting_bytes(device_.capability().h2d);
+  const std::size_t limit = most_waiting_bytes(h2d_watch_.rate());
   if (walk.ahead_bytes() > 0 && walk.ahead_bytes() + block.bytes() > limit) return false;
   return walk.lookahead.wants(walk.now(), block.position);
 }
 
 void Engine::Impl::learn_lookahead(Walk& walk) const {
-  const Lesson* lesson = learned_.find(walk.sizes);
-  if (lesson == nullptr) return;
+  const std::optional<Lesson> lesson = learned_.find(walk.sizes);
+  if (!lesson) return;
   walk.not_before = lesson->not_before;
   if (lesson->gaps.empty()) return;
-  const device::Capability& capability = device_.capability();
+  const device::LinkRate link = h2d_watch_.rate();
+  const double start = link.latency_seconds + device_.capability().host_submit_seconds;
   std::vector<double> copies(walk.sizes.size());
   walk.for_each_left([&](const Block& block) {
     if (block.device != nullptr) return;
     copies[block.position] =
-        capability.h2d.latency_seconds + capability.host_submit_seconds +
-        static_cast<double>(block.bytes()) / capability.h2d.bytes_per_second;
+        start + static_cast<double>(block.bytes()) / link.bytes_per_second;
   });
   walk.lookahead = Lookahead(lesson->gaps, copies);
 }

@@ -27,6 +27,9 @@ class Fetcher {
   // The same, before all prefetches. Throws Error{kResourceExhausted}.
   void fetch_now(Block& block, const Event& point);
 
+  // What the last prefetch waited for before it could begin.
+  const Event& prefetch_opened() const noexcept { return bulk_opened_; }
+
  private:
   // The block's bytes come back at the same offset modulo this: results may depend on it.
   static constexpr std::size_t kAlignmentBytes = 512;

@@ -72,44 +72,20 @@ Block* Walk::farthest_ahead() noexcept {
   return nullptr;
 }
 
+Block* Walk::idle() noexcept {
+  for (Block* block : order_) {
+    if (block != nullptr && block->asked && !block->in_window && block->device != nullptr &&
+        block->device.use_count() == 1) {
+      return block;
+    }
+  }
+  return nullptr;
+}
+
 void Walk::set_ahead(Block& block, bool ahead) noexcept {
   if (block.ahead == ahead) return;
   block.ahead = ahead;
   ahead_bytes_ = ahead ? ahead_bytes_ + block.bytes() : ahead_bytes_ - block.bytes();
-}
-
-Judgement Learned::learn(const Walk& walk, const device::Device& device) {
-  Judgement judgement;
-  const std::optional<double> began = device.ended_at(walk.began);
-  bool known = began.has_value() && walk.in_order && !walk.uses.empty();
-  std::vector<double> gaps;
-  gaps.reserve(walk.sizes.size());
-  double start = began.value_or(0);
-  for (const Use& use : walk.uses) {
-    const std::optional<double> reached = device.ended_at(use.reached);
-    const std::optional<double> fetched = device.ended_at(use.fetched);
-    const bool came = use.fetched.source() != nullptr;
-    const bool late = came && reached && fetched && *fetched > *reached;
-    if (use.ahead) ++(late ? judgement.late : judgement.hits);
-    known = known && reached && (!came || fetched);
-    if (!known) continue;
-    gaps.push_back(std::max(0.0, *reached - start));
-    start = std::max(start, *reached);
-    // The time that compute then stood still is none that a copy can hide behind.
-    if (came) start = std::max(start, *fetched);
-  }
-  if (lessons_.size() >= kMaxShapes && !lessons_.contains(walk.sizes)) lessons_.clear();
-  Lesson& lesson = lessons_[walk.sizes];
-  lesson.not_before = walk.not_before;
-  if (!known) return judgement;
-  gaps.resize(walk.sizes.size());  // What was not used after all.
-  lesson.gaps = std::move(gaps);
-  return judgement;
-}
-
-const Lesson* Learned::find(const std::vector<std::size_t>& sizes) const {
-  const auto found = lessons_.find(sizes);
-  return found == lessons_.end() ? nullptr : &found->second;
 }
 
 }  // namespace ebb::offload

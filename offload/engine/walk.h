@@ -4,11 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
-
-#include "absl/container/flat_hash_map.h"
 
 #include "offload/engine/block.h"
 #include "offload/engine/lookahead.h"
@@ -22,11 +19,6 @@ struct Use {
   Event reached;
   Event fetched;
   bool ahead = false;  // It was fetched ahead.
-};
-
-struct Judgement {
-  std::uint64_t hits = 0;  // Of what was fetched ahead: there at its use, or not.
-  std::uint64_t late = 0;
 };
 
 class Walk {
@@ -55,6 +47,9 @@ class Walk {
   void forget(Block& block) noexcept;
   // Of the blocks fetched ahead, the one used last: the first to do without. Null: none.
   Block* farthest_ahead() noexcept;
+
+  // A block that was used, will be again, and is in nobody's hands meanwhile. Null: none.
+  Block* idle() noexcept;
 
   // Bytes on the device, or on their way, before their use.
   std::size_t ahead_bytes() const noexcept { return ahead_bytes_; }
@@ -90,27 +85,6 @@ class Walk {
   std::size_t next_ = 0;
   std::ptrdiff_t now_ = -1;
   std::size_t ahead_bytes_ = 0;
-};
-
-// What a backward teaches those that will come over blocks of the same sizes in the same
-// order: passes of different shapes are told apart.
-struct Lesson {
-  std::vector<double> gaps;  // The compute times between uses; empty: not known.
-  std::vector<std::ptrdiff_t> not_before;  // See Walk.
-};
-
-class Learned {
- public:
-  // Learns from a walk that is over, as far as the device knows when things ended.
-  Judgement learn(const Walk& walk, const device::Device& device);
-  // For a backward over blocks of these sizes, or null.
-  const Lesson* find(const std::vector<std::size_t>& sizes) const;
-  std::size_t size() const noexcept { return lessons_.size(); }
-
- private:
-  static constexpr std::size_t kMaxShapes = 64;
-
-  absl::flat_hash_map<std::vector<std::size_t>, Lesson> lessons_;
 };
 
 }  // namespace ebb::offload

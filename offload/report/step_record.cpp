@@ -138,9 +138,10 @@ BoundInput bound_input(const StepOps& ops, std::span<const SentBlock> blocks,
     if (maker == nullptr && !input.micro_steps.front().forward.empty()) {
       maker = &input.micro_steps.front().forward.front();
     }
-    add_block(maker, block);
     if (maker != nullptr) maker->other_bytes += block.bytes;
-    if (block.used) add_block(used.after(block.before_use), block);
+    if (!block.used) continue;
+    add_block(maker, block);
+    add_block(used.after(block.before_use), block);
   }
   return input;
 }

@@ -33,7 +33,8 @@ const char* name(device::StallCause cause) noexcept;
 StepTime step_time(const StepOps& ops);
 
 // What step_bound() needs: micro-steps are told apart by the phases of the compute ops, and
-// blocks found by the events of the ops that make and use them.
+// blocks found by the events of the ops that make and use them. Blocks that nobody used are
+// none that had to cross the link: their copies are left out if they are dropped in time.
 BoundInput bound_input(const StepOps& ops, std::span<const SentBlock> blocks,
                        std::size_t activation_bytes, const device::Capability& capability);
 

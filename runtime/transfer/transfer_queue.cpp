@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <utility>
 
 namespace ebb::transfer {
 namespace {
@@ -75,13 +76,29 @@ void TransferQueue::copy(Lane& lane, const Transfer& transfer, std::size_t offse
                      .hold = hold});
 }
 
+void TransferQueue::cancel(const Event& end) noexcept {
+  if (end.source() != &*bulk_.ends) return;
+  device::Hold hold = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (pending_.empty() || end.ticket() < pending_.front().value) return;  // It is over.
+    const std::size_t place = end.ticket() - pending_.front().value;
+    Pending& pending = pending_[place];
+    pending.cancelled = true;
+    if (place > 0) hold = std::exchange(pending.hold, 0);  // The front one is under way.
+  }
+  device_.memory().release(hold);
+}
+
 TransferQueue::Pending* TransferQueue::next() {
   absl::MutexLock lock(&mutex_);
   if (pending_.empty()) {
     chunk_outstanding_ = false;
     return nullptr;
   }
-  return &pending_.front();  // Only the holder of chunk_outstanding_ removes it.
+  Pending& front = pending_.front();  // Only the holder of chunk_outstanding_ removes it.
+  front.over = front.over || front.cancelled;
+  return &front;
 }
 
 void TransferQueue::submit_chunk(Pending& front) {

@@ -61,6 +61,11 @@ class TransferQueue {
   // until then. Throws what the device does, and has queued nothing then.
   Event submit(const Transfer& transfer, Priority priority = Priority::kBulk);
 
+  // Nobody needs the bulk transfer that ends with `end` any more: what of it has not begun
+  // is left out. Its end comes in its place all the same, though what it was to wait for
+  // may not have ended; its device memory counts no longer than what was begun of it.
+  void cancel(const Event& end) noexcept;
+
   std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
 
  private:
@@ -77,6 +82,7 @@ class TransferQueue {
     device::Hold hold = 0;
     std::size_t moved = 0;  // Bytes submitted so far.
     bool over = false;      // Nothing more of it is submitted, and its end is not yet.
+    bool cancelled = false;
   };
 
   void begin(Lane& lane, const Transfer& transfer);

@@ -137,5 +137,49 @@ TEST(PrefetchPropertyTest, AStepTakesLittleMoreThanItsBoundUnderAnyBudget) {
   EXPECT_LE(asked.at(1), kWorstOverBound);
 }
 
+// Also where the host's memory runs out, and then the device's.
+TEST(PrefetchPropertyTest, RealRunsAreExactInAnyOrderAndTakeWhatDryOnesSay) {
+  const std::uint64_t count = tapes(60, 1000);
+  std::uint64_t without_room = 0;
+  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+    const Tape tape = random_tape(
+        seed, {.max_stages = 40, .min_bytes = 4096, .max_bytes = std::size_t{64} << 10});
+    Draw draw(seed);
+    PlayOptions options{.steps = 3};
+    const std::size_t enough = play(tape, {}).memory.peak_reserved_bytes;
+    const double roomy = draw.uniform(1, 2);
+    options.device_bytes = static_cast<std::size_t>(
+        roomy * static_cast<double>(smallest_budget(tape, enough)));
+    if (draw.chance(0.4)) {
+      options.host_bytes = static_cast<std::size_t>(
+          draw.uniform(0.1, 1) * static_cast<double>(tape.saved_bytes()));
+    }
+    const Played dry = play(tape, options);
+    options.dry = false;
+    options.check = true;
+    const auto kind = static_cast<device::Order::Kind>(seed % 3);
+    options.order = {kind, seed};
+    const Played real = play(tape, options);
+    without_room += real.fits() ? 0 : 1;
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    expect_sound(tape, real, *options.device_bytes);
+    EXPECT_EQ(real.wrong_words, 0U);
+    EXPECT_EQ(real.violations, 0U);
+    EXPECT_EQ(real.fits(), dry.fits());
+    EXPECT_EQ(real.end, dry.end);
+    EXPECT_EQ(real.memory.peak_bytes, dry.memory.peak_bytes);
+    EXPECT_EQ(real.memory.peak_reserved_bytes, dry.memory.peak_reserved_bytes);
+    EXPECT_EQ(real.engine.d2h_bytes, dry.engine.d2h_bytes);
+    EXPECT_EQ(real.engine.h2d_bytes, dry.engine.h2d_bytes);
+    EXPECT_EQ(real.engine.refetched_bytes, dry.engine.refetched_bytes);
+    EXPECT_EQ(real.engine.kept_bytes, dry.engine.kept_bytes);
+    EXPECT_EQ(real.engine.missed, dry.engine.missed);
+    EXPECT_EQ(real.pool.peak_requested_bytes, dry.pool.peak_requested_bytes);
+  }
+  std::printf("%llu of %llu tapes had no room\n",
+              static_cast<unsigned long long>(without_room),
+              static_cast<unsigned long long>(count));
+}
+
 }  // namespace
 }  // namespace ebb::offload

@@ -67,8 +67,8 @@ TEST(BoundInputTest, FindsTheOpsThatMakeAndUseEachBlock) {
   ASSERT_EQ(micro.forward.size(), 2U);
   ASSERT_EQ(micro.backward.size(), 2U);
   EXPECT_EQ(micro.forward[0].sent_bytes, 40U);
-  EXPECT_EQ(micro.forward[1].sent_bytes, 27U);
-  EXPECT_EQ(micro.forward[1].sent_blocks, 2U);
+  EXPECT_EQ(micro.forward[1].sent_bytes, 20U);  // Nobody used the other one.
+  EXPECT_EQ(micro.forward[1].sent_blocks, 1U);
   // Live and not sent, plus what the op makes.
   EXPECT_EQ(micro.forward[0].other_bytes, 60U + 40U);
   EXPECT_EQ(micro.forward[1].other_bytes, 70U + 27U);
@@ -103,7 +103,7 @@ TEST(BoundInputTest, TakesWhatNoForwardMadeForThereFromTheBeginning) {
   const StepOps ops{compute_op(kStream.at(3), Phase::kForward, 0, 1),
                     compute_op(kStream.at(4), Phase::kForward, 1, 1)};
   const std::vector<SentBlock> blocks{
-      {.bytes = 5, .stage = -1, .used = false, .made = {}, .before_use = {}}};
+      {.bytes = 5, .stage = -1, .used = true, .made = {}, .before_use = {}}};
   EXPECT_EQ(bound_input(ops, blocks, 0, {}).micro_steps[0].forward[0].sent_bytes, 5U);
 }
 

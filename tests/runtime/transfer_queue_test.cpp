@@ -120,6 +120,76 @@ TEST_P(TransferQueueTest, KeepsOneChunkOutstanding) {
   device->host_memory().unpin(host, 2 * kBytes);
 }
 
+TEST_P(TransferQueueTest, LeavesOutWhatIsCancelledBeforeItsTurnAndTheRestOfWhatIsUnderWay) {
+  constexpr std::size_t kBytes = 12 * kMiB;
+  std::byte* host = device->host_memory().pin(3 * kBytes);
+  std::memset(host, 0, 3 * kBytes);
+  {
+    TransferQueue out(*device, Direction::kDeviceToHost);
+    test::Recorder recorder;
+    device->set_observer(&recorder);
+    const std::uintptr_t from = on_device(kBytes, std::byte{7});
+    std::vector<Event> ends;
+    for (std::size_t i = 0; i < 3; ++i) {
+      ends.push_back(out.submit({"out", from, host + i * kBytes, kBytes, {now()}}));
+    }
+    out.cancel(ends[0]);
+    out.cancel(ends[1]);
+    ends[1].wait();
+    EXPECT_TRUE(ends[0].done());
+    EXPECT_FALSE(ends[2].done());
+    out.cancel(ends[0]);  // It is over: nothing happens.
+    device->synchronize();
+    std::vector<std::size_t> chunks;
+    for (const device::OpRecord& record : recorder.records) {
+      if (record.unit == device::OpRecord::Unit::kD2H) chunks.push_back(record.bytes);
+    }
+    EXPECT_EQ(chunks, std::vector<std::size_t>(4, 4 * kMiB));
+    EXPECT_EQ(host[4 * kMiB - 1], std::byte{7});
+    EXPECT_EQ(host[4 * kMiB], std::byte{0});
+    EXPECT_EQ(host[kBytes], std::byte{0});
+    EXPECT_EQ(host[3 * kBytes - 1], std::byte{7});
+    device->memory().free(from, Fence(ends[2]));
+    EXPECT_EQ(device->memory().figures().live.total(), 0U);
+    device->set_observer(nullptr);
+  }
+  device->host_memory().unpin(host, 3 * kBytes);
+}
+
+TEST(TransferPriorityTest, AnUrgentCopyWaitsForOneChunkOfAGiBAtMostInBothDirections) {
+  for (const Direction direction : {Direction::kDeviceToHost, Direction::kHostToDevice}) {
+    device::SimOptions options;
+    options.profile = profile();
+    options.profile.d2h = options.profile.h2d = {1e9, 1e-5};
+    options.profile.capacity_bytes = std::size_t{4} << 30;
+    options.dry = true;
+    const auto device = device::make_sim_device(options, test::no_kernels());
+    constexpr std::size_t kBytes = std::size_t{1} << 30;
+    constexpr std::size_t kUrgent = 64 << 10;
+    std::byte* host = device->host_memory().pin(kBytes + kUrgent);
+    {
+      TransferQueue queue(*device, direction);
+      const std::uintptr_t on = device->memory().allocate(
+          kBytes + kUrgent, Purpose::kActivations, device->current_stream());
+      const Event bulk = queue.submit({"bulk", on, host, kBytes, {}});
+      // Wherever in the transfer it comes.
+      for (const double seconds : {0.0001, 0.1, 0.5123, 0.9}) {
+        device->current_stream().launch(test::op("work", seconds), [](void*) {});
+        device->current_stream().synchronize();
+        ASSERT_FALSE(bulk.done());
+        const double begin = device->now();
+        queue.submit({"urgent", on + kBytes, host + kBytes, kUrgent, {}}, Priority::kUrgent)
+            .wait();
+        const double alone = 1e-5 + static_cast<double>(kUrgent) / 1e9;
+        const double chunk = 1e-5 + static_cast<double>(queue.chunk_bytes()) / 1e9;
+        EXPECT_LE(device->now() - begin, chunk + alone + 1e-9);
+        if (seconds > 0.4) break;
+      }
+    }
+    device->host_memory().unpin(host, kBytes + kUrgent);
+  }
+}
+
 TEST_P(TransferQueueTest, HasOneChunkOutstandingHoweverManyTransfersWait) {
   std::byte* host = device->host_memory().pin(24 * kMiB);
   {

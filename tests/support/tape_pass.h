@@ -19,14 +19,17 @@ namespace ebb::test {
 class TapePass {
  public:
   TapePass(const Tape& tape, device::Device& device, offload::Engine& engine)
-      : tape_(tape), device_(device), engine_(engine) {}
+      : tape_(&tape), device_(device), engine_(engine) {}
+
+  // Between passes.
+  void replace(const Tape& tape) { tape_ = &tape; }
 
   // Makes and saves every block; `seed` says what is in them.
   void forward(std::uint64_t seed) {
     slots_.clear();
-    slots_.resize(tape_.stages.size());
-    alive_.assign(tape_.blocks.size(), {});
-    for (std::size_t s = 0; s < tape_.stages.size(); ++s) forward_stage(s, seed);
+    slots_.resize(tape_->stages.size());
+    alive_.assign(tape_->blocks.size(), {});
+    for (std::size_t s = 0; s < tape_->stages.size(); ++s) forward_stage(s, seed);
     alive_.clear();
   }
 
@@ -35,7 +38,7 @@ class TapePass {
     engine_.begin_backward(announced(seed));
     in_backward_ = true;
     Tensor gradient;
-    for (std::size_t s = tape_.stages.size(); s-- > 0;) {
+    for (std::size_t s = tape_->stages.size(); s-- > 0;) {
       gradient = backward_stage(s, seed, gradient);
     }
     abandon();
@@ -93,18 +96,18 @@ class TapePass {
   }
 
   void forward_stage(std::size_t s, std::uint64_t seed) {
-    const TapeStage& stage = tape_.stages[s];
+    const TapeStage& stage = tape_->stages[s];
     std::vector<Tensor> writes;
     std::vector<Words> made;
     for (const std::size_t block : stage.makes) {
-      const auto words = static_cast<std::int64_t>(tape_.blocks[block].bytes / 4);
+      const auto words = static_cast<std::int64_t>(tape_->blocks[block].bytes / 4);
       writes.push_back(Tensor::empty(device_, {words}, DType::kI32));
       made.emplace_back(writes.back(), block);
       alive_[block] = writes.back();
     }
     writes.push_back(transient(stage.workspace_bytes));
     std::vector<Tensor> reads;
-    if (s > 0) reads.push_back(alive_[tape_.stages[s - 1].makes.front()]);
+    if (s > 0) reads.push_back(alive_[tape_->stages[s - 1].makes.front()]);
     tensor::launch(info("tape.forward", stage.forward_seconds, device::Phase::kForward),
                    reads, writes, [made = std::move(made), seed](void*) {
                      for (const Words& words : made) words.fill(seed);
@@ -125,22 +128,22 @@ class TapePass {
   // A block lives for the next stage, and for those that will save it again.
   void drop_dead(std::size_t stage) {
     for (std::size_t block = 0; block < alive_.size(); ++block) {
-      const bool read_next = tape_.stages[stage].makes.front() == block;
-      if (tape_.blocks[block].saved_at.back() <= stage && !read_next) alive_[block] = {};
+      const bool read_next = tape_->stages[stage].makes.front() == block;
+      if (tape_->blocks[block].saved_at.back() <= stage && !read_next) alive_[block] = {};
     }
   }
 
   std::vector<autograd::PackedTensor*> announced(std::uint64_t seed) const {
     std::vector<autograd::PackedTensor*> order;
-    for (std::size_t s = tape_.stages.size(); s-- > 0;) {
-      const std::vector<TapeSave>& saves = tape_.stages[s].saves;
+    for (std::size_t s = tape_->stages.size(); s-- > 0;) {
+      const std::vector<TapeSave>& saves = tape_->stages[s].saves;
       for (std::size_t i = saves.size(); i-- > 0;) {
         if (saves[i].used && slots_[s][i].packed)
           order.push_back(slots_[s][i].packed.get());
       }
     }
-    Draw draw(tape_.seed * 31 + (tape_.swaps_change ? seed : 0));
-    for (std::size_t i = 0; i < tape_.swaps && order.size() > 2; ++i) {
+    Draw draw(tape_->seed * 31 + (tape_->swaps_change ? seed : 0));
+    for (std::size_t i = 0; i < tape_->swaps && order.size() > 2; ++i) {
       const std::size_t at = draw.below(order.size() - 1);
       std::swap(order[at], order[std::min(order.size() - 1, at + 1 + draw.below(4))]);
     }
@@ -149,7 +152,7 @@ class TapePass {
 
   // Returns the gradient that it made for the stage before.
   Tensor backward_stage(std::size_t s, std::uint64_t seed, const Tensor& gradient) {
-    const TapeStage& stage = tape_.stages[s];
+    const TapeStage& stage = tape_->stages[s];
     std::vector<Tensor> reads;
     std::vector<Words> used;
     for (std::size_t i = stage.saves.size(); i-- > 0;) {
@@ -173,7 +176,7 @@ class TapePass {
     return made;
   }
 
-  const Tape& tape_;
+  const Tape* tape_;
   device::Device& device_;
   offload::Engine& engine_;
   std::vector<std::vector<Slot>> slots_;  // By stage, and save.

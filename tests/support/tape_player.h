@@ -61,7 +61,7 @@ class TapePlayer final : private device::OpObserver {
  public:
   // `tape` outlives it.
   TapePlayer(const Tape& tape, const PlayOptions& options)
-      : tape_(tape),
+      : tape_(&tape),
         options_(options),
         device_(make_device()),
         pool_(device_->host_memory(), pool_bytes()),
@@ -74,10 +74,17 @@ class TapePlayer final : private device::OpObserver {
   }
   ~TapePlayer() override { device_->set_observer(nullptr); }
 
+  // Another tape from now on, for so many steps: the engine remembers.
+  void replace(const Tape& tape, int steps) {
+    tape_ = &tape;
+    pass_.replace(tape);
+    options_.steps = steps;
+  }
+
   Played play() {
     Played result;
     for (int step = 0; step < options_.steps && result.fits(); ++step) {
-      play_step(static_cast<std::uint64_t>(step), result);
+      play_step(step_++, result);
     }
     result.end = device_->now();
     result.memory = device_->memory().figures();
@@ -94,7 +101,7 @@ class TapePlayer final : private device::OpObserver {
  private:
   std::unique_ptr<device::Device> make_device() {
     device::SimOptions sim;
-    sim.profile = tape_.profile;
+    sim.profile = tape_->profile;
     sim.order = options_.order;
     sim.dry = options_.dry;
     sim.limit_bytes = options_.device_bytes;
@@ -107,7 +114,7 @@ class TapePlayer final : private device::OpObserver {
   }
   std::size_t pool_bytes() const {
     constexpr std::size_t kPage = 4096;
-    const std::size_t enough = 2 * tape_.saved_bytes() + (std::size_t{1} << 20);
+    const std::size_t enough = 2 * tape_->saved_bytes() + (std::size_t{1} << 20);
     return (options_.host_bytes.value_or(enough) + kPage - 1) / kPage * kPage;
   }
 
@@ -115,7 +122,7 @@ class TapePlayer final : private device::OpObserver {
     constexpr std::uint64_t kMostMicroSteps = 8;
     ops_.clear();
     try {
-      for (std::uint64_t micro = 0; micro < tape_.micro_steps; ++micro) {
+      for (std::uint64_t micro = 0; micro < tape_->micro_steps; ++micro) {
         pass_.forward(step * kMostMicroSteps + micro);
         pass_.backward(step * kMostMicroSteps + micro);
       }
@@ -137,8 +144,8 @@ class TapePlayer final : private device::OpObserver {
 
   void on_op(const device::OpRecord& record) override { ops_.push_back(record); }
 
-  const Tape& tape_;
-  const PlayOptions options_;
+  const Tape* tape_;
+  PlayOptions options_;
   const Kernels kernels_{};
   device::CheckDevice* checker_ = nullptr;
   const std::unique_ptr<device::Device> device_;
@@ -148,6 +155,7 @@ class TapePlayer final : private device::OpObserver {
   offload::Engine engine_;
   TapePass pass_;
   offload::StepOps ops_;
+  std::uint64_t step_ = 0;
 };
 
 inline Played play(const Tape& tape, const PlayOptions& options) {

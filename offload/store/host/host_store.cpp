@@ -11,7 +11,10 @@ class HostStore::Block final : public StoredBlock {
  public:
   Block(transfer::Link& link, PinnedPool::Block memory) noexcept
       : link_(link), memory_(std::move(memory)) {}
-  ~Block() override { memory_.release(std::move(last_use_)); }
+  ~Block() override {
+    if (!fetched_) link_.d2h.cancel(stored_);  // What was never read, nobody will.
+    memory_.release(std::move(last_use_));
+  }
 
   void put(std::uintptr_t device, const Fence& after) {
     stored_ = link_.d2h.submit(
@@ -36,6 +39,7 @@ class HostStore::Block final : public StoredBlock {
                     {Fence(stored_), {device::StallCause::kD2HBacklog, "store.stored"}}}}},
         priority);
     last_use_.add(end);
+    fetched_ = true;
     return end;
   }
 
@@ -43,6 +47,7 @@ class HostStore::Block final : public StoredBlock {
   transfer::Link& link_;
   PinnedPool::Block memory_;
   Event stored_;
+  bool fetched_ = false;
   Fence last_use_;
 };
 

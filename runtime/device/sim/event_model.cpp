@@ -343,6 +343,16 @@ void EventModel::end_ops() {
   }
 }
 
+LinkRate EventModel::link(Unit which) const noexcept {
+  LinkRate rate = which == Unit::kD2H ? links_.d2h : links_.h2d;
+  const LinkChange* last = nullptr;
+  for (const LinkChange& change : links_.changes) {
+    if (change.seconds <= now_) last = &change;
+  }
+  if (last != nullptr) rate.bytes_per_second *= which == Unit::kD2H ? last->d2h : last->h2d;
+  return rate;
+}
+
 void EventModel::share_link() {
   UnitState& out = unit(Unit::kD2H);
   UnitState& in = unit(Unit::kH2D);

@@ -27,6 +27,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/point.h"
 #include "runtime/device/ring.h"
+#include "runtime/device/sim/profile.h"
 
 namespace ebb::device {
 
@@ -47,6 +48,7 @@ class EventModel {
     LinkRate d2h;
     LinkRate h2d;
     std::optional<double> duplex_bytes_per_second;
+    std::vector<LinkChange> changes = {};  // In the order of their times.
   };
 
   // What an op asks of its unit: bytes of the two copy engines, seconds of the others. A
@@ -114,7 +116,8 @@ class EventModel {
   struct Deadlock {
     std::string message;
     std::optional<Point> wait;  // The wait that was ended; none: a timeline was set.
-    Point set;                  // What it waited for.
+    Point set;                  // What it waited for,
+    bool endless = false;       // or an op that would never have ended, and has now.
   };
   Deadlock break_deadlock(Point point);
 
@@ -190,10 +193,9 @@ class EventModel {
   void start(Unit unit, Source stream);
   void share_link();
   UnitState& unit(Unit which) noexcept { return units_[static_cast<std::size_t>(which)]; }
-  const LinkRate& link(Unit which) const noexcept {
-    return which == Unit::kD2H ? links_.d2h : links_.h2d;
-  }
+  LinkRate link(Unit which) const noexcept;  // Now.
   Deadlock why_blocked(Point point) const;
+  std::optional<Point> endless_op() const noexcept;  // That runs, if there is one.
   std::string describe(Point point) const;
   std::optional<Point> signaller(Point timeline) const;
 

@@ -50,7 +50,12 @@ EventModel::Deadlock EventModel::why_blocked(Point point) const {
       const std::optional<Point> by = signaller(point);
       if (!by) {
         absl::StrAppend(&result.message, ": nothing that was submitted signals it");
-        return result;
+        // It may be for want of a callback behind an op that never ends.
+        const std::optional<Point> endless = endless_op();
+        if (!endless) return result;
+        absl::StrAppend(&result.message, " so far");
+        point = *endless;
+        continue;
       }
       point = *by;
       continue;
@@ -60,8 +65,11 @@ EventModel::Deadlock EventModel::why_blocked(Point point) const {
       return result;
     }
     const Item& head = state.items.front();
-    if (head.kind != Kind::kWait) {  // Only a listener that advances the model gets here.
-      absl::StrAppend(&result.message, ": '", head.name, "' has not ended");
+    if (head.kind != Kind::kWait) {
+      result.set = {point.source, state.reached + 1};
+      result.endless = endless_op() == result.set;
+      absl::StrAppend(&result.message, ": '", head.name, "' of stream '", state.name,
+                      result.endless ? "' never ends" : "' has not ended");
       return result;
     }
     std::size_t next = 1;
@@ -81,8 +89,24 @@ EventModel::Deadlock EventModel::why_blocked(Point point) const {
   }
 }
 
+std::optional<EventModel::Point> EventModel::endless_op() const noexcept {
+  for (const UnitState& state : units_) {
+    if (state.busy && state.end == kForever) return state.span.point;
+  }
+  return std::nullopt;
+}
+
 EventModel::Deadlock EventModel::break_deadlock(Point point) {
   Deadlock result = why_blocked(point);
+  if (result.endless) {
+    for (UnitState& state : units_) {
+      if (!state.busy || state.span.point != result.set) continue;
+      state.bytes = 0;
+      state.rate = 1;  // Its latency is over, too.
+      state.end = now_;
+    }
+    return result;
+  }
   if (!result.wait) {
     SourceState& state = sources_[result.set.source];
     if (!state.timeline) state.submitted = std::max(state.submitted, result.set.ticket);

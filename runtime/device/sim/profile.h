@@ -13,6 +13,14 @@
 
 namespace ebb::device {
 
+// From `seconds` of the run on, copies that begin move bytes at this part of the link's
+// rates: 0.5 is half as fast, 0 never ends. Latencies stay.
+struct LinkChange {
+  double seconds = 0;
+  double d2h = 1;
+  double h2d = 1;
+};
+
 // A collective takes latency + bytes / rate from the latest rank's start; a disk transfer
 // likewise.
 struct Profile {
@@ -27,6 +35,7 @@ struct Profile {
   LinkRate d2h;
   LinkRate h2d;
   std::optional<double> duplex_bytes_per_second;
+  std::vector<LinkChange> link_changes;  // In the order of their times.
   LinkRate network;
   LinkRate disk_write;
   LinkRate disk_read;

@@ -15,7 +15,7 @@ using Unit = OpRecord::Unit;
 constexpr WaitTag kHost{StallCause::kHost, "host"};
 
 EventModel::Links links(const Profile& profile) {
-  return {profile.d2h, profile.h2d, profile.duplex_bytes_per_second};
+  return {profile.d2h, profile.h2d, profile.duplex_bytes_per_second, profile.link_changes};
 }
 
 std::optional<std::size_t> limit(const SimOptions& options) {

@@ -224,7 +224,7 @@ void SimCore::wait_for(Point point) {
   orders_.learn(point);
 }
 
-// The wait that can never end ends; whoever synchronizes hears of it.
+// The wait, or the op, that can never end ends; whoever synchronizes hears of it.
 void SimCore::break_deadlock(Point point) {
   std::string message;
   std::optional<Point> wait;
@@ -240,6 +240,10 @@ void SimCore::break_deadlock(Point point) {
     message = std::move(deadlock.message);
     wait = deadlock.wait;
     set = deadlock.set;
+    if (deadlock.endless) {
+      mover_.fail(set.source, set.ticket, absl::DeadlineExceededError(message));
+      return;
+    }
   }
   const absl::Status status = absl::FailedPreconditionError(message);
   if (wait) {
