@@ -33,6 +33,19 @@ class Pressure(EbbTest):
                 self.assertIn("ebb: warning: ", run.err)
                 self.assertIn("--host-budget", run.err)
 
+    def test_both_budgets_too_small_to_keep_recomputes_instead(self):
+        free = self.train(*self.base, *flags(SAVED))
+        host = int(0.5 * free["host"]["peak_requested_bytes"])
+        hopeless = run_all([[*self.base, *flags(SAVED), "--host-budget", host, "--device-budget", "1MiB"]])[0]
+        smallest = self.assert_refused(hopeless)["smallest_device_budget_bytes"]
+        self.assertIsNotNone(smallest)
+        line = [*self.base, *flags(SAVED), "--host-budget", host, "--device-budget", smallest, "--check"]
+        report = self.train(*line)
+        self.same_bits(report, free)
+        self.assertGreater(report["activations"]["recomputed_bytes"], 0)
+        self.assertGreater(report["time"]["recompute_seconds"], 0)
+        self.assertLessEqual(report["device"]["peak_bytes"], smallest)
+
     def test_a_host_budget_that_cannot_be_is_refused_with_the_smallest_that_can(self):
         line = [*self.base, *flags(SAVED), "--host-budget"]
         run = run_all([[*line, 1]])[0]
