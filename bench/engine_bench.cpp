@@ -60,7 +60,7 @@ class WithEngine {
     std::vector<std::unique_ptr<ebb::autograd::PackedTensor>> saved;
     saved.reserve(kTensors);
     for (std::size_t i = 0; i < kTensors; ++i) {
-      saved.push_back(engine_.pack(make_tensor(*device_), {}));
+      saved.push_back(engine_.pack(make_tensor(*device_), {}).packed);
     }
     std::vector<ebb::autograd::PackedTensor*> order;
     order.reserve(kTensors);
