@@ -1,5 +1,6 @@
 // A small model on the real tape, with or without the real engine under it: what a test
-// does with one it does with the other, and finds the same bits.
+// does with one it does with the other, which checkpoints nothing either, and finds the
+// same bits.
 
 #pragma once
 
