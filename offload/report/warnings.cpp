@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
 #include "allocator/bytes_text.h"
 
@@ -84,14 +82,6 @@ std::string why_no_gain(const Report& report) {
                       "smaller --batch with --accumulate, or shorter segments (every:1)");
 }
 
-// Nothing if the link did what the device says of itself.
-std::string replanned(absl::string_view direction, const LinkPlan& plan) {
-  if (plan.replans == 0) return "";
-  return absl::StrFormat(
-      "link %s measured %.1f GB/s, planned %.1f: replanned after step %d",
-      std::string(direction), plan.measured / 1e9, plan.planned / 1e9, plan.step);
-}
-
 std::string done(const Report& report) {
   if (report.engine.d2h_bytes > 0) {
     return absl::StrCat(bytes_text(report.engine.d2h_bytes), " were moved");
@@ -133,10 +123,6 @@ std::vector<Warning> find_warnings(const Report& report) {
   } else if (!nothing && offload && host_was_full(report.engine)) {
     warnings.push_back(
         {"host_full", absl::StrCat("not all was offloaded: ", no_room(report.engine))});
-  }
-  for (std::string text : {replanned("D2H", report.engine.d2h_plan),
-                           replanned("H2D", report.engine.h2d_plan)}) {
-    if (!text.empty()) warnings.push_back({"link_replanned", std::move(text)});
   }
   return warnings;
 }

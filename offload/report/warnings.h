@@ -15,7 +15,6 @@ namespace ebb::offload {
 //   all_revived        all that was sent was needed again before it had left
 //   peak_unchanged     the peak is no lower than without, by 2 %
 //   peak_higher        it is higher
-//   link_replanned     the link was not as fast, or as slow, as planned
 std::vector<Warning> find_warnings(const Report& report);
 
 }  // namespace ebb::offload

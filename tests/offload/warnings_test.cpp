@@ -123,16 +123,6 @@ TEST(WarningsTest, SaysThatAllWasNeededBeforeItHadLeft) {
               ElementsAre(warning("all_revived", "3 MiB", "--layers")));
 }
 
-TEST(WarningsTest, SaysThatALinkWasNotAsFastAsPlanned) {
-  Report report = sound();
-  report.engine.h2d_plan = {.planned = 12e9, .measured = 12e9, .replans = 0, .step = 0};
-  report.engine.d2h_plan = {.planned = 12e9, .measured = 6.1e9, .replans = 1, .step = 3};
-  EXPECT_THAT(find_warnings(report),
-              ElementsAre(warning("link_replanned",
-                                  "link D2H measured 6.1 GB/s, planned 12.0: replanned "
-                                  "after step 3")));
-}
-
 TEST(WarningsTest, ExpectsNothingOfARunThatDidNotAskOrDidNotEnd) {
   Report report = sound();
   report.engine = {};
