@@ -100,7 +100,7 @@ def tests_of(mutation):
 
 def try_one(tree, mutation):
     """What became of it: (caught, how)."""
-    original = (ROOT / mutation["file"]).read_text()
+    original = (tree.source / mutation["file"]).read_text()  # The tree may move on meanwhile.
     tests = tests_of(mutation)
     tree.write(mutation["file"], original.replace(mutation["old"], mutation["new"]))
     try:
