@@ -87,6 +87,14 @@ ordered_json host_json(const Report::Host& host, const EngineFigures& engine) {
             {"recomputed_bytes", engine.no_room_recomputed_bytes}}}};
 }
 
+// What a direction of the link was thought to do, and what plans are made with at the end.
+ordered_json plan_json(const LinkPlan& plan) {
+  return {{"planned_bytes_per_second", finite_or_null(plan.planned)},
+          {"measured_bytes_per_second", finite_or_null(plan.measured)},
+          {"replans", plan.replans},
+          {"step", plan.step}};
+}
+
 ordered_json transfers_json(const Report& report) {
   const auto rate = [](const LinkFigures& link) {
     return link.busy_seconds > 0
@@ -99,7 +107,9 @@ ordered_json transfers_json(const Report& report) {
           {"dropped_bytes", report.engine.dropped_bytes},
           {"refetched_bytes", report.engine.refetched_bytes},
           {"d2h_bytes_per_second", rate(report.d2h)},
-          {"h2d_bytes_per_second", rate(report.h2d)}};
+          {"h2d_bytes_per_second", rate(report.h2d)},
+          {"d2h_plan", plan_json(report.engine.d2h_plan)},
+          {"h2d_plan", plan_json(report.engine.h2d_plan)}};
 }
 
 // Means over micro-steps are whole bytes where all are alike.

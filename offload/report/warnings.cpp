@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 #include "allocator/bytes_text.h"
 
@@ -90,6 +91,21 @@ std::string done(const Report& report) {
                       ")");
 }
 
+void add_replanned(const char* direction, const LinkPlan& plan,
+                   std::vector<Warning>& warnings) {
+  if (plan.replans == 0 || plan.measured <= 0) return;
+  warnings.push_back(
+      {"link_replanned",
+       absl::StrFormat(
+           "the link %s is %s than planned, %s/s instead of %s/s (%.2f times): "
+           "copies were planned anew after step %d%s",
+           direction, plan.measured < plan.planned ? "slower" : "faster",
+           bytes_text(static_cast<std::size_t>(plan.measured)),
+           bytes_text(static_cast<std::size_t>(plan.planned)), plan.measured / plan.planned,
+           plan.step,
+           plan.replans > 1 ? absl::StrCat(", ", plan.replans, " times in all") : "")});
+}
+
 }  // namespace
 
 std::vector<Warning> find_warnings(const Report& report) {
@@ -97,6 +113,8 @@ std::vector<Warning> find_warnings(const Report& report) {
   const bool offload = asked(report, "offload") != "none";
   const bool checkpoint = asked(report, "checkpoint") != "none";
   if (report.time.steps == 0 || (!offload && !checkpoint)) return warnings;
+  add_replanned("to the host", report.engine.d2h_plan, warnings);
+  add_replanned("from the host", report.engine.h2d_plan, warnings);
   const bool nothing = offload && report.engine.offloaded_bytes == 0;
   if (nothing) {
     warnings.push_back({"nothing_offloaded",

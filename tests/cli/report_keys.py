@@ -14,6 +14,12 @@ def optional(kind):
 
 
 PURPOSES = ("parameters", "gradients", "optimizer", "activations", "workspace")
+PLAN = {
+    "planned_bytes_per_second": optional(NUMBER),
+    "measured_bytes_per_second": optional(NUMBER),
+    "replans": COUNT,
+    "step": COUNT,
+}
 KEPT = ("policy", "elsewhere", "small", "in_use", "no_room")
 STALLS = ("d2h_backlog", "h2d_late", "host_full", "pin", "comm", "host")
 BOUND = {key: NUMBER for key in ("seconds", "f", "r", "b", "o", "D", "H", "W", "d2h", "h2d", "duplex")}
@@ -63,6 +69,8 @@ KEYS = {
         "refetched_bytes": COUNT,
         "d2h_bytes_per_second": optional(NUMBER),
         "h2d_bytes_per_second": optional(NUMBER),
+        "d2h_plan": PLAN,
+        "h2d_plan": PLAN,
     },
     "time": {
         "step_seconds": optional(NUMBER),

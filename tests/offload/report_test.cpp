@@ -67,9 +67,10 @@ TEST(ReportTest, HasTheKeysThatToolsRelyOn) {
             (Keys{"budget_bytes", "pinned_bytes", "peak_requested_bytes",
                   "pin_calls_in_steps", "by_purpose", "no_room"}));
   EXPECT_EQ(keys(json["nvme"]), (Keys{"written_bytes", "read_bytes"}));
-  EXPECT_EQ(keys(json["transfers"]),
-            (Keys{"d2h_bytes", "h2d_bytes", "revived_bytes", "dropped_bytes",
-                  "refetched_bytes", "d2h_bytes_per_second", "h2d_bytes_per_second"}));
+  EXPECT_EQ(
+      keys(json["transfers"]),
+      (Keys{"d2h_bytes", "h2d_bytes", "revived_bytes", "dropped_bytes", "refetched_bytes",
+            "d2h_bytes_per_second", "h2d_bytes_per_second", "d2h_plan", "h2d_plan"}));
   EXPECT_EQ(keys(json["time"]),
             (Keys{"step_seconds", "step_seconds_without", "compute_seconds",
                   "recompute_seconds", "bound", "stall_seconds"}));

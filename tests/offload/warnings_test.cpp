@@ -123,6 +123,19 @@ TEST(WarningsTest, SaysThatAllWasNeededBeforeItHadLeft) {
               ElementsAre(warning("all_revived", "3 MiB", "--layers")));
 }
 
+TEST(WarningsTest, SaysThatTheLinkIsNotAsPlanned) {
+  Report report = sound();
+  report.engine.h2d_plan = {.planned = 4e9, .measured = 1e9, .replans = 1, .step = 3};
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("link_replanned", "from the host is slower than planned",
+                                  "(0.25 times)", "after step 3")));
+  report.engine.h2d_plan.replans = 0;
+  EXPECT_THAT(find_warnings(report), IsEmpty());
+  report.engine.d2h_plan = {.planned = 1e9, .measured = 4e9, .replans = 2, .step = 5};
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("link_replanned", "to the host is faster", "2 times")));
+}
+
 TEST(WarningsTest, ExpectsNothingOfARunThatDidNotAskOrDidNotEnd) {
   Report report = sound();
   report.engine = {};
