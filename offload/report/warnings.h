@@ -10,7 +10,7 @@ namespace ebb::offload {
 
 // Of a run that ended, from its own figures and what was asked for; each says the reason
 // and what to do. None of a run that was asked neither to checkpoint nor to offload.
-//   link_replanned     the link is not as fast as the device says: plans were changed
+//   link_replanned     the link is off by a fifth of what the device says: plans changed
 //   nothing_offloaded  --offload had nothing to send
 //   host_full          host memory had no room for part of what was to go
 //   all_revived        all that was sent was needed again before it had left
