@@ -122,6 +122,25 @@ TEST(EngineSaveTest, AJobsOwnMemoryIsGivenBackWithTheCopyInItsFence) {
   EXPECT_EQ(world.checker->order().violations, 0U);
 }
 
+TEST(EngineSaveTest, WaitsForWhatAJobWroteIntoItsOwnMemoryUnseen) {
+  World world;
+  const std::uintptr_t address = world.device.memory().allocate(
+      64 * kKiB, Purpose::kActivations, world.device.current_stream());
+  const auto over_it = [&](auto deleter) {
+    return Tensor::from_blob(world.device, reinterpret_cast<void*>(address), {16 * 1024},
+                             DType::kI32, deleter);
+  };
+  {
+    const Tensor tensor = over_it(
+        [&](const Fence& last_use) { world.device.memory().free(address, last_use); });
+    // Another tensor writes, of which this one hears nothing.
+    world.write(over_it([](const Fence&) {}), 3, 1e-6);
+    const auto packed = world.engine->pack(tensor, World::site(0)).packed;
+    world.device.synchronize();
+  }
+  EXPECT_EQ(world.checker->order().violations, 0U);
+}
+
 TEST(EngineSaveTest, WaitsForRoomOnTheHostAndCallsTheStallSo) {
   struct Stalls final : device::OpObserver {
     void on_op(const device::OpRecord& op) override {
