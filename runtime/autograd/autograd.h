@@ -149,6 +149,10 @@ class Saved {
   virtual bool needs_gradient(std::size_t input) const = 0;
 };
 
+// The graph holds the function until its backward is over, or the graph goes. A function
+// that holds what apply() returned holds its graph in turn: backward ends that (not one
+// that retains the graph), but a graph without a backward, and what a checkpointed segment
+// records when it runs again, would never go. So hold what forward() returns, or nothing.
 class Function {
  public:
   virtual ~Function() = default;

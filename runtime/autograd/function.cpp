@@ -68,7 +68,9 @@ class FunctionNode final : public Node {
     BackwardSaved saved(std::move(tensors), call, edges().size());
     std::vector<Tensor> gradients;
     for (std::size_t i = 0; i < outputs(); ++i) gradients.push_back(call.gradient(i));
-    std::vector<Tensor> results = function_->backward(saved, gradients);
+    // A backward of the same graph inside of this one may give the node up.
+    const std::shared_ptr<Function> function = function_;
+    std::vector<Tensor> results = function->backward(saved, gradients);
     EBB_CHECK(results.size() == edges().size(), kInvalidArgument, name(),
               ": backward returned ", results.size(), " gradients for ", edges().size(),
               " inputs");
@@ -80,8 +82,11 @@ class FunctionNode final : public Node {
     }
   }
 
+  // A function that holds an output of its own holds this node: the end of that.
+  void give_up() noexcept override { function_.reset(); }
+
  private:
-  const std::shared_ptr<Function> function_;
+  std::shared_ptr<Function> function_;
   std::vector<tensor::Shape> shapes_;
 };
 

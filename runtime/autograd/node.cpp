@@ -75,6 +75,7 @@ void Node::save(const Tensor& tensor, std::ptrdiff_t input) {
 void Node::release() noexcept {
   released_ = true;
   saved_.clear();
+  give_up();
 }
 
 Tensor Node::use(std::size_t index, bool keep, bool attach) {

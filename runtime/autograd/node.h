@@ -58,6 +58,8 @@ class Node : public std::enable_shared_from_this<Node> {
   virtual bool twice_differentiable() const noexcept { return false; }
   // Which saved tensor backward() uses as its n-th.
   virtual std::size_t use_order(std::size_t n) const noexcept { return n; }
+  // Lets go of what else only a backward needs.
+  virtual void give_up() noexcept {}
 
   void connect(std::span<const Tensor> inputs);
   bool needs(std::size_t input) const { return edges_[input].defined(); }

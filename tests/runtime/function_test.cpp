@@ -163,5 +163,51 @@ TEST_F(FunctionTest, HasNoSecondDerivative) {
   EXPECT_THROW(backward(y, {.create_graph = true}), Error);
 }
 
+TEST_F(FunctionTest, OneThatHoldsItsOwnOutputGoesWithItsBackward) {
+  class Holds final : public Function {
+   public:
+    explicit Holds(int& alive) : alive_(alive) { ++alive_; }
+    ~Holds() override { --alive_; }
+    const char* name() const noexcept override { return "holds"; }
+    std::vector<Tensor> forward(Saved& saved, std::span<const Tensor> in) override {
+      saved.save(in);
+      made = multiply(in[0], in[0]);
+      return {made};
+    }
+    std::vector<Tensor> backward(Saved& saved, std::span<const Tensor> g) override {
+      return {scale(multiply(saved.saved().front(), g[0]), 2)};
+    }
+    Tensor made;
+    Tensor returned;
+
+   private:
+    int& alive_;
+  };
+  int alive = 0;
+  const Tensor x = test::random_leaf(*device_, {4}, 1);
+  for (const bool checkpointed : {false, true}) {
+    const Segment segment = [&](std::span<const Tensor> in) {
+      const auto function = std::make_shared<Holds>(alive);
+      std::vector<Tensor> out = autograd::apply(function, in);
+      function->returned = out[0];
+      return out;
+    };
+    const Tensor inputs[] = {x};
+    Tensor y = sum(checkpointed ? checkpoint(segment, inputs)[0] : segment(inputs)[0]);
+    EXPECT_EQ(alive, 1);
+    backward(y, {.retain_graph = true});
+    backward(y);
+    y = {};
+    EXPECT_EQ(alive, 0) << checkpointed;
+  }
+  {
+    // A graph without a backward, and what forward() itself returned.
+    const auto function = std::make_shared<Holds>(alive);
+    const Tensor inputs[] = {x};
+    autograd::apply(function, inputs);
+  }
+  EXPECT_EQ(alive, 0);
+}
+
 }  // namespace
 }  // namespace ebb::autograd

@@ -63,6 +63,37 @@ TEST(TrainerTest, RecomputingChangesNoBit) {
   EXPECT_EQ(trained.checksum, expected.checksum);
 }
 
+// A kernel that rounds otherwise every time it runs is found, in every order of work.
+TEST(TrainerTest, VerifyingRecomputesNamesAKernelThatIsNotDeterministic) {
+  static thread_local int runs = 0;
+  Kernels unsteady = cpu_kernels();
+  unsteady.gelu_forward = [](DType dtype, std::int64_t n, const void* x, void* y,
+                             NativeQueue queue) {
+    cpu_kernels().gelu_forward(dtype, n, x, y, queue);
+    if (++runs % 2 == 0) *static_cast<float*>(y) += 1e-3F;
+  };
+  TrainOptions options = test::tiny_options();
+  options.segments = {{0, 0}, {1, 1}};
+  for (const device::Order& order : test::all_orders()) {
+    for (const bool verify : {true, false}) {
+      runs = 0;
+      // Layer 0 runs it first and fourth, layer 1 second and third.
+      autograd::set_verify_recompute(verify ? 1 : 0);
+      test::TinyTraining tiny(device::make_check_device(
+          device::make_sim_device(test::sim_options(order), unsteady)));
+      const auto trainer = tiny.trainer(options);
+      if (verify) {
+        EXPECT_THAT([&] { trainer->step(); },
+                    test::fails_with(absl::StatusCode::kDataLoss,
+                                     "output 0 of gelu (layer 1)", "recomputing()"));
+      } else {
+        EXPECT_NO_THROW(trainer->step());
+      }
+      autograd::set_verify_recompute(0);
+    }
+  }
+}
+
 TEST(TrainerTest, AnotherSeedGivesOtherBatches) {
   TrainOptions options = test::tiny_options();
   ++options.seed;

@@ -108,8 +108,6 @@ TEST_F(VerifyRecomputeTest, SaysNothingOfSegmentsThatAreSteadyOrNotLookedAt) {
 }
 
 TEST_F(VerifyRecomputeTest, LooksAtEveryNth) {
-  const Tensor x = test::random_leaf(*device_, {4}, 1);
-  const Tensor inputs[] = {x};
   // The input, gelu, drifting's two, add, gelu: every third is the input and drifting's
   // second; every fourth the input and add's.
   for (const auto& [every, named] :
