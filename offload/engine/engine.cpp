@@ -158,11 +158,13 @@ Engine::Engine(device::Device& device, Store& store, const EngineOptions& option
 Engine::~Engine() = default;
 
 autograd::PackResult Engine::pack(const Tensor& tensor, const autograd::SaveSite& site) {
-  return impl_->pack(tensor, site);
+  autograd::PackResult result = impl_->pack(tensor, site);
+  result.by = impl_.get();
+  return result;
 }
 
-void Engine::left_to_recompute(const Tensor& tensor, const autograd::SaveSite&) {
-  impl_->left_to_recompute(tensor);
+void Engine::left_to_recompute(const Tensor& tensor, const autograd::SaveSite& site) {
+  impl_->left_to_recompute(tensor, site);
 }
 
 void Engine::begin_backward(std::span<autograd::PackedTensor* const> order_of_use) {

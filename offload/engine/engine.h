@@ -125,8 +125,8 @@ struct EngineBooks {
   std::size_t learned = 0;     // Orders of use that it remembers: a bounded number.
 };
 
-// One thread at a time. `device` and `store` outlive the engine; the engine outlives the
-// graphs whose tensors it packed.
+// One thread at a time. `device` and `store` outlive the engine and the graphs whose
+// tensors it packed; a graph may outlive the engine, and have its backward after it.
 class Engine final : public autograd::SavedTensorHooks {
  public:
   Engine(device::Device& device, Store& store, const EngineOptions& options);

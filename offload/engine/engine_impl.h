@@ -24,7 +24,9 @@ namespace ebb::offload {
 // Error{kFailedPrecondition} that names the op, if the bytes were changed since.
 void check_unwritten(const tensor::Version& version, std::uint64_t saved, const char* op);
 
-class Engine::Impl final : public device::Reclaimer,
+// The hooks of what it packed: a graph may outlive the engine, and have its backward then.
+class Engine::Impl final : public autograd::SavedTensorHooks,
+                           public device::Reclaimer,
                            public std::enable_shared_from_this<Engine::Impl> {
  public:
   class Packed;
@@ -33,12 +35,12 @@ class Engine::Impl final : public device::Reclaimer,
   Impl(device::Device& device, Store& store, const EngineOptions& options);
   ~Impl() override;
 
-  autograd::PackResult pack(const Tensor& tensor, const autograd::SaveSite& site);
-  void left_to_recompute(const Tensor& tensor) {
+  autograd::PackResult pack(const Tensor& tensor, const autograd::SaveSite& site) override;
+  void left_to_recompute(const Tensor& tensor, const autograd::SaveSite&) override {
     figures_.recomputed_bytes += tensor.access(device::Access::Mode::kRead).bytes;
   }
-  void begin_backward(std::span<autograd::PackedTensor* const> order_of_use);
-  void end_backward() noexcept;
+  void begin_backward(std::span<autograd::PackedTensor* const> order_of_use) override;
+  void end_backward() noexcept override;
   void end_step();
   EngineFigures figures() const;
   EngineBooks books() const {
@@ -118,6 +120,8 @@ class Engine::Impl final : public device::Reclaimer,
   BlockMap blocks_;
   std::vector<std::unique_ptr<Walk>> walks_;     // The innermost last.
   std::vector<std::unique_ptr<Walk>> finished_;  // In this step.
+  // Itself during a backward: the last tensor that it packed may go before that ends.
+  std::shared_ptr<Impl> busy_;
   Learned learned_;
   LinkWatch d2h_watch_;
   LinkWatch h2d_watch_;

@@ -21,6 +21,7 @@ void Engine::Impl::begin_backward(std::span<autograd::PackedTensor* const> order
     order.push_back(&packed->block());
   }
   walks_.push_back(std::make_unique<Walk>(++walk_count_, order));
+  busy_ = shared_from_this();
   Walk& walk = *walks_.back();
   walk.began = device_.current_stream().record();
   try {
@@ -34,6 +35,8 @@ void Engine::Impl::begin_backward(std::span<autograd::PackedTensor* const> order
 
 void Engine::Impl::end_backward() noexcept {
   if (walks_.empty()) return;  // None began.
+  std::shared_ptr<Impl> last;  // Goes at the end, and all of this with it.
+  if (walks_.size() == 1) last = std::move(busy_);
   std::unique_ptr<Walk> walk = std::move(walks_.back());
   walks_.pop_back();
   walk->for_each_left([](Block& block) {
