@@ -1,7 +1,6 @@
 // Segments that are recomputed as needed, on the real tape and with the real engine: what
 // there is no host memory for is made again, and nothing else.
 
-#include <array>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -102,7 +101,7 @@ class Job {
     for (const Tensor& leaf : {x_, w1_, w2_}) autograd::set_gradient(leaf, {});
   }
 
-  const EngineFigures figures() const { return engine_->figures(); }
+  EngineFigures figures() const { return engine_->figures(); }
   auto costs() const {
     const device::MemoryFigures memory = device_->memory().figures();
     const EngineFigures f = engine_->figures();
@@ -157,8 +156,8 @@ TEST_P(AsNeededOrderTest, WhatTheHostHasNoRoomForIsMadeAgainWithTheSameBits) {
   }
   // Boundaries cannot be made again: where not even they have room, a step is refused.
   int recomputed = 0;
-  for (const std::size_t host_kib : {500, 400, 300, 200, 100, 60}) {
-    for (const std::size_t device_kib : {0, 400, 500, 600}) {
+  for (const std::size_t host_kib : {500U, 400U, 300U, 200U, 100U, 60U}) {
+    for (const std::size_t device_kib : {0U, 400U, 500U, 600U}) {
       Job job(options, Room{host_kib << 10, device_kib << 10});
       bool refused = false;
       for (std::uint32_t step = 0; step < 2; ++step) {
