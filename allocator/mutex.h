@@ -1,10 +1,10 @@
-// A lock for a few nanoseconds' work, on paths where nanoseconds count.
+// A lock for short work, on paths where nanoseconds count.
 //
-// Whoever holds it is done sooner than a thread falls asleep and wakes up, so that others
-// look for it for a while before they sleep (Drepper, "Futexes are tricky", 2011: mutex 2).
-// absl::Mutex, which everything else uses, costs three times as much where a distribution
-// builds it with its search for deadlocks, and turning that off is the program's to decide,
-// not a library's. There are no conditions to wait for here.
+// Whoever holds it is mostly done sooner than a thread falls asleep and wakes up, so that
+// others look for it for a while before they sleep (Drepper, "Futexes are tricky", 2011:
+// mutex 2). absl::Mutex, which everything else uses, costs three times as much where a
+// distribution builds it with its search for deadlocks, and turning that off is the
+// program's to decide, not a library's. There are no conditions to wait for here.
 
 #pragma once
 

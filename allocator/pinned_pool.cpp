@@ -166,6 +166,7 @@ std::size_t PinnedPool::trim() noexcept { return impl_->trim(); }
 PinnedPool::Block PinnedPool::allocate(std::size_t bytes, Purpose purpose) {
   return impl_->allocate(bytes, purpose);
 }
+std::size_t PinnedPool::most_reserved() const noexcept { return impl_->most_reserved(); }
 Fence PinnedPool::oldest_retired() const { return impl_->oldest_retired(); }
 std::optional<Fence> PinnedPool::room_for(std::size_t bytes) {
   return impl_->room_for(bytes);

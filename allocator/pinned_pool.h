@@ -53,6 +53,8 @@ class PinnedPool {
   // Throws Error{kResourceExhausted}, naming the limit, if that is more than the cap or the
   // machine has; the pool is then as it was.
   void reserve(std::size_t bytes);
+  // The most that can be reserved: the whole pages of the cap.
+  std::size_t most_reserved() const noexcept;
 
   // Unpins slabs without a block in them, and returns how many bytes that was.
   std::size_t trim() noexcept;

@@ -28,6 +28,7 @@ class PinnedPool::Impl {
   Impl& operator=(const Impl&) = delete;
 
   void reserve(std::size_t bytes) ABSL_LOCKS_EXCLUDED(growth_mutex_, mutex_);
+  std::size_t most_reserved() const noexcept;
   std::size_t trim() noexcept ABSL_LOCKS_EXCLUDED(mutex_);
   Block allocate(std::size_t bytes, Purpose purpose) ABSL_LOCKS_EXCLUDED(mutex_);
   void give_back(Index chunk, Fence&& last_use) noexcept ABSL_LOCKS_EXCLUDED(mutex_);

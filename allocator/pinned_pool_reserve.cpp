@@ -42,10 +42,14 @@ void PinnedPool::Impl::reserve(std::size_t bytes) {
   if (const std::size_t more = missing(bytes); more > 0) use(pin(more));
 }
 
+std::size_t PinnedPool::Impl::most_reserved() const noexcept {
+  return limit_ / kPageBytes * kPageBytes;
+}
+
 std::size_t PinnedPool::Impl::missing(std::size_t bytes) const {
   const MutexLock lock(mutex_);
   if (bytes <= stats_.pinned_bytes) return 0;
-  if (bytes > limit_ / kPageBytes * kPageBytes) {
+  if (bytes > most_reserved()) {
     throw Error(
         absl::StatusCode::kResourceExhausted,
         absl::StrCat("cannot reserve ", bytes, " bytes of pinned host memory: the cap is ",

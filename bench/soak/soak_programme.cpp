@@ -4,6 +4,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+
 #include "allocator/error.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/tensor/launch.h"
@@ -26,7 +28,14 @@ offload::EngineFigures sum(const offload::EngineFigures& a,
   sum.offloaded_bytes += b.offloaded_bytes;
   sum.shared_bytes += b.shared_bytes;
   sum.recomputed_bytes += b.recomputed_bytes;
+  for (std::size_t why = 0; why < sum.kept.size(); ++why) {
+    sum.kept[why].tensors += b.kept[why].tensors;
+    sum.kept[why].bytes += b.kept[why].bytes;
+  }
+  sum.largest_small_bytes = std::max(a.largest_small_bytes, b.largest_small_bytes);
   sum.no_room_bytes += b.no_room_bytes;
+  sum.no_room_recomputed_bytes += b.no_room_recomputed_bytes;
+  sum.room_waits += b.room_waits;
   sum.d2h_bytes += b.d2h_bytes;
   sum.h2d_bytes += b.h2d_bytes;
   sum.revived_bytes += b.revived_bytes;
@@ -89,7 +98,7 @@ SoakProgramme::SoakProgramme(device::Device& device, device::Device& reference,
       link_(device),
       store_(link_, pool_),
       engine_(std::make_unique<offload::Engine>(device, store_, engine_options(options))) {
-  pool_.reserve(options.host_budget_bytes);
+  pool_.reserve(pool_.most_reserved());
 }
 
 SoakProgramme::~SoakProgramme() { held_.clear(); }
@@ -331,6 +340,10 @@ void SoakProgramme::renew_engine() {
   {
     const Live live = forward(draw_graph());
     engines_before_ = engine_figures();
+    // What becomes of blocks after their engine is counted by nobody: as if all were
+    // dropped.
+    engines_before_.dropped_bytes = engines_before_.d2h_bytes - engines_before_.h2d_bytes -
+                                    engines_before_.revived_bytes;
     engine_.reset();
   }
   engine_ = std::make_unique<offload::Engine>(device_, store_, engine_options(options_));
@@ -341,9 +354,9 @@ void SoakProgramme::trim_pool() {
   device_.synchronize();
   pool_.collect();
   (void)pool_.trim();
+  const absl::Cleanup anew = [this] { (void)store_.grow(pool_.most_reserved()); };
   plain();
   device_.synchronize();
-  pool_.reserve(options_.host_budget_bytes);
 }
 
 void SoakProgramme::note_alive(std::int64_t more) {

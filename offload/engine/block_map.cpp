@@ -101,6 +101,7 @@ void BlockMap::insert(const Place& place, Block& block, bool original) {
 
 void BlockMap::remove(const Place& place) noexcept {
   const auto found = entries_.find({place.id, place.at_version});
+  if (found == entries_.end()) return;  // There was no memory to enter it.
   std::vector<Match>& entries = found->second;
   std::erase_if(entries,
                 [&](const Match& entry) { return entry.span.begin == place.begin; });

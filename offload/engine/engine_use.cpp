@@ -20,6 +20,7 @@ void Engine::Impl::begin_backward(std::span<autograd::PackedTensor* const> order
     if (Walk* outer = walk_of(packed->block())) outer->forget(packed->block());
     order.push_back(&packed->block());
   }
+  finished_.reserve(finished_.size() + walks_.size() + 1);  // end_backward() cannot fail.
   walks_.push_back(std::make_unique<Walk>(++walk_count_, order));
   busy_ = shared_from_this();
   Walk& walk = *walks_.back();

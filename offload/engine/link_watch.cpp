@@ -76,7 +76,10 @@ void LinkWatch::end_step(const device::Device& device) {
   ++steps_;
   const double now = speed(device);
   copies_.clear();
-  if (now == 0) return;
+  if (now == 0) {
+    strikes_ = 0;
+    return;
+  }
   const double thought = plan_.measured / plan_.planned;
   if (std::abs(now / thought - 1) <= kNoise) {
     strikes_ = 0;

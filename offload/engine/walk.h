@@ -55,7 +55,6 @@ class Walk {
   std::size_t ahead_bytes() const noexcept { return ahead_bytes_; }
   // The last use asked for in order; -1: none.
   std::ptrdiff_t now() const noexcept { return now_; }
-  std::size_t next_position() const noexcept { return next_; }
 
   // Calls visit(block) for each block that is still there and not asked for.
   template <typename Visit>

@@ -52,7 +52,7 @@ class Store {
   virtual std::optional<Fence> next_room(std::size_t bytes) = 0;
 
   // Makes room for `bytes` more bytes than there is now, as far as the store's cap lets it.
-  // May take long: for step borders. False if there was none to be had.
+  // May take long: for step borders. False if that is less.
   virtual bool grow(std::size_t bytes) = 0;
 
   // What it is, how full, and what would make it larger: a half-sentence for messages.

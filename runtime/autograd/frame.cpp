@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+
 #include "allocator/error.h"
 
 namespace ebb::autograd {
@@ -70,10 +72,11 @@ std::vector<Tensor> Frame::run(std::span<const Tensor> inputs) {
   for (const Tensor& input : inputs) first_versions_.push_back(version_of(input));
   check_inputs(inputs);
   running_ = true;
-  std::vector<Tensor> outputs = segment_(inputs);
-  running_ = false;
-  first_inputs_ = {};
-  return outputs;
+  const absl::Cleanup over = [this] {
+    running_ = false;
+    first_inputs_ = {};
+  };
+  return segment_(inputs);
 }
 
 void Frame::check_inputs(std::span<const Tensor> inputs) const {

@@ -70,7 +70,7 @@ std::vector<Case> cases() {
   for (const device::Order& order : all_orders()) cases.push_back({.order = order});
   cases.push_back(
       {.order = {device::Order::Kind::kFuzz, 5}, .device_bytes = 11 * kMiB / 4});
-  cases.push_back({.order = {device::Order::Kind::kFuzz, 6}, .host_bytes = kMiB / 4});
+  cases.push_back({.order = {device::Order::Kind::kFuzz, 6}, .host_bytes = kMiB / 4 + 100});
   return cases;
 }
 
@@ -99,6 +99,9 @@ TEST_P(SoakTest, PassesOnASoundEngine) {
   EXPECT_GT(figures.engine.revived_bytes, 0U);
   EXPECT_GT(figures.engine.refetched_bytes, 0U);
   EXPECT_GT(figures.engine.dropped_bytes, 0U);
+  EXPECT_EQ(figures.engine.d2h_bytes, figures.engine.h2d_bytes +
+                                          figures.engine.revived_bytes +
+                                          figures.engine.dropped_bytes);
   EXPECT_GT(figures.virtual_seconds, 0);
   EXPECT_EQ(figures.windows.size(), 10U);
   const bool tight = c.device_bytes < 16 * kMiB;

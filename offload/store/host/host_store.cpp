@@ -1,5 +1,6 @@
 #include "offload/store/host/host_store.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -75,9 +76,11 @@ std::string HostStore::fullness() const {
 
 bool HostStore::grow(std::size_t bytes) {
   pool_.collect();
+  const std::size_t wanted = pool_.stats().pinned_bytes + bytes;
+  const std::size_t allowed = std::min(wanted, pool_.most_reserved());
   try {
-    pool_.reserve(pool_.stats().pinned_bytes + bytes);
-    return true;
+    pool_.reserve(allowed);
+    return allowed == wanted;
   } catch (const Error& error) {
     if (error.code() != absl::StatusCode::kResourceExhausted) throw;
     return false;
