@@ -106,8 +106,19 @@ class Soak {
     figures_.resident_growth_bytes_per_step = watch_.resident_growth_bytes_per_step();
     const std::string growth = watch_.growth(options_.most_resident_growth_bytes);
     if (!growth.empty()) problem(figures_.steps, growth);
-    if (!std::isfinite(figures_.last_loss))
+    if (!std::isfinite(figures_.last_loss)) {
       problem(figures_.steps, "the loss is no number");
+    }
+    // A soak that did nothing has shown nothing.
+    if (2 * figures_.refusals > figures_.steps) {
+      problem(figures_.steps, absl::StrCat(figures_.refusals,
+                                           " steps found no memory: give the soak a larger "
+                                           "device budget or host budget"));
+    }
+    if (options_.policy != offload::Policy::kKeep && figures_.engine.d2h_bytes == 0) {
+      problem(figures_.steps,
+              "nothing was moved: lower the size from which tensors are offloaded");
+    }
   }
 
   void problem(std::int64_t number, const std::string& text) {

@@ -125,6 +125,14 @@ SoakOptions short_soak() {
   return options;
 }
 
+TEST(SoakFaultsTest, ASoakThatMovedNothingOrFoundNoMemoryHasNotPassed) {
+  SoakOptions options = short_soak();
+  options.min_offload_bytes = std::size_t{1} << 30;
+  EXPECT_FALSE(Devices().run(options).passed());
+  options = short_soak();
+  EXPECT_FALSE(Devices({}, 9 * kMiB / 4).run(options).passed());
+}
+
 TEST(SoakFaultsTest, AnEqualSeedGivesAnEqualSoak) {
   const auto run = [](std::uint64_t seed) {
     Devices devices;
