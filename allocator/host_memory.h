@@ -8,6 +8,9 @@
 
 namespace ebb {
 
+// Pinned memory comes in whole pages.
+inline constexpr std::size_t kPageBytes = 4096;
+
 // Thread-safe. Pinning memory costs many times what copying into it does, so callers keep
 // what they can use again, and never pin inside a training step.
 class HostMemory {

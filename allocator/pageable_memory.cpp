@@ -16,8 +16,6 @@
 namespace ebb {
 namespace {
 
-constexpr std::size_t kPageBytes = 4096;
-
 struct DestroyTopology {
   void operator()(hwloc_topology_t topology) const noexcept {
     hwloc_topology_destroy(topology);

@@ -8,7 +8,6 @@
 namespace ebb {
 namespace {
 
-constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kPieceBytes = std::size_t{64} << 30;  // That one call registers.
 
 }  // namespace

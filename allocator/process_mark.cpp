@@ -6,13 +6,9 @@
 #include <system_error>
 
 #include "allocator/error.h"
+#include "allocator/host_memory.h"
 
 namespace ebb {
-namespace {
-
-constexpr std::size_t kPageBytes = 4096;
-
-}  // namespace
 
 ProcessMark::ProcessMark() {
   void* page =

@@ -29,15 +29,6 @@ struct Span {
   }
 };
 
-struct BlockKey {
-  std::uint64_t storage = 0;
-  std::uint64_t version = 0;
-  std::size_t begin = 0;  // Bytes from the beginning of the storage.
-  std::size_t bytes = 0;
-
-  Span span() const noexcept { return {begin, bytes}; }
-};
-
 // A part of a block that was sent on its own.
 struct Piece {
   enum class Fate : std::uint8_t { kSent, kFetched, kRevived };
@@ -81,7 +72,7 @@ struct BlockView {
 // copy compute is not ordered after yet), or in device memory that it was fetched to or
 // found in again, or neither.
 struct Block {
-  BlockKey key;
+  Span span;                  // Of the storage that it was saved from (see `original`).
   std::vector<Piece> pieces;  // Side by side; they cover the whole block.
   Place original;
   std::vector<Place> copies;
@@ -102,7 +93,7 @@ struct Block {
   bool asked = false;        // whether its use has come,
   bool ahead = false;        // and whether it is among the bytes there before their use.
 
-  std::size_t bytes() const noexcept { return key.bytes; }
+  std::size_t bytes() const noexcept { return span.bytes; }
   // The end of its copies into the store.
   Fence stored() const {
     Fence fence;

@@ -63,7 +63,7 @@ Block& BlockMap::join(const tensor::StorageRef& storage, const Span& span,
   std::move(pieces.begin(), pieces.end(), std::back_inserter(block->pieces));
   std::sort(block->pieces.begin(), block->pieces.end(),
             [](const Piece& a, const Piece& b) { return a.span.begin < b.span.begin; });
-  block->key = {storage->id(), version, whole.begin, whole.bytes};
+  block->span = whole;
   block->original = {{}, storage->version(), storage->id(), version, whole.begin, whole};
   // A job may write its own memory without telling us.
   if (!storage->adopted()) block->original.storage = storage;
@@ -80,7 +80,7 @@ void BlockMap::add_copy(Block& block) {
   std::erase_if(block.copies, gone);
   const tensor::StorageRef& storage = block.device;
   block.copies.push_back({storage, storage->version(), storage->id(), block.device_version,
-                          block.device_begin, block.key.span()});
+                          block.device_begin, block.span});
   insert(block.copies.back(), block, false);
 }
 

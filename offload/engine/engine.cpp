@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "allocator/host_memory.h"
 #include "offload/engine/engine_impl.h"
 #include "offload/engine/packed.h"
 
@@ -22,7 +23,6 @@ std::size_t bytes_of_latency(const device::LinkRate& link) noexcept {
 }  // namespace
 
 std::size_t default_min_offload_bytes(const device::Capability& capability) noexcept {
-  constexpr std::size_t kPageBytes = 4096;
   const std::size_t latency =
       std::max(bytes_of_latency(capability.d2h), bytes_of_latency(capability.h2d));
   return std::max(kPageBytes, latency / 4);

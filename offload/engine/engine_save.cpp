@@ -121,7 +121,7 @@ Block* Engine::Impl::send(const StorageRef& storage, const Span& span, const Par
   }
   device_.memory().mark_sent(storage->address());
   Block& block = blocks_.join(storage, span, std::move(pieces), parts);
-  if (there) put_on_device(block, storage, block.key.begin);
+  if (there) put_on_device(block, storage, block.span.begin);
   largest_bytes_ = std::max(largest_bytes_, block.bytes());
   if (waits) window_.push(block);
   return &block;

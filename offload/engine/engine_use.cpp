@@ -140,10 +140,10 @@ void Engine::Impl::came_back(Block& block) {
 
 bool Engine::Impl::revive(Block& block) {
   const auto take = [&](const Place& place) {
-    if (!place.span.contains(block.key.span())) return false;
+    if (!place.span.contains(block.span)) return false;
     tensor::StorageRef storage = place.unwritten();
     if (storage == nullptr) return false;
-    const std::size_t begin = place.begin + (block.key.begin - place.span.begin);
+    const std::size_t begin = place.begin + (block.span.begin - place.span.begin);
     put_on_device(block, std::move(storage), begin);
     count_revived(block);
     return true;

@@ -53,7 +53,7 @@ void Fetcher::copy(Block& block, StorageRef memory, const Fence& after,
   const std::uintptr_t begin = memory->address() + block.device_begin;
   for (const Piece& piece : block.pieces) {
     block.fetched =
-        piece.stored->fetch(begin + (piece.span.begin - block.key.begin), after, priority);
+        piece.stored->fetch(begin + (piece.span.begin - block.span.begin), after, priority);
     memory->written_until(block.fetched);
   }
   block.device_version = memory->version()->value;

@@ -35,7 +35,7 @@ class Fetcher {
   static constexpr std::size_t kAlignmentBytes = 512;
 
   static std::size_t padding(const Block& block) noexcept {
-    return block.key.begin % kAlignmentBytes;
+    return block.span.begin % kAlignmentBytes;
   }
   void wait_for(const Event& point);
   // What a copy to memory taken just now has to wait for.

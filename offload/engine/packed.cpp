@@ -39,7 +39,7 @@ Tensor Engine::Impl::Packed::unpack() {
   check_unwritten(*version_, saved_version_, op_);
   want();
   engine_->use(block());
-  const std::size_t offset = block().device_begin + (begin_ - block().key.begin);
+  const std::size_t offset = block().device_begin + (begin_ - block().span.begin);
   return Tensor::over(block().device, shape_, strides_, dtype_,
                       static_cast<std::int64_t>(offset / size_of(dtype_)));
 }

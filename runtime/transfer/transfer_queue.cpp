@@ -5,11 +5,12 @@
 #include <exception>
 #include <utility>
 
+#include "allocator/host_memory.h"
+
 namespace ebb::transfer {
 namespace {
 
 constexpr std::size_t kMinChunkBytes = std::size_t{4} << 20;
-constexpr std::size_t kPageBytes = 4096;
 constexpr double kStartsPerChunk = 100;  // The start of a copy is to cost 1 % of it.
 
 }  // namespace

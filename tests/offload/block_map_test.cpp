@@ -76,7 +76,7 @@ TEST_F(BlockMapTest, ABridgeMakesTwoBlocksOneAndTakesTheirViewsAlong) {
   EXPECT_EQ(a.block, &whole);
   EXPECT_EQ(b.block, &whole);
   EXPECT_EQ(whole.wanted, 2U);
-  EXPECT_EQ(whole.key.begin, 100U);
+  EXPECT_EQ(whole.span.begin, 100U);
   EXPECT_EQ(whole.bytes(), 300U);
   ASSERT_EQ(whole.pieces.size(), 3U);
   EXPECT_EQ(whole.pieces[1].span.begin, 200U);

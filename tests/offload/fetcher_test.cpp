@@ -15,7 +15,7 @@ namespace {
 using namespace test;
 
 void park(Block& block, std::unique_ptr<StoredBlock> stored) {
-  block.pieces.push_back({.span = block.key.span(), .stored = std::move(stored)});
+  block.pieces.push_back({.span = block.span, .stored = std::move(stored)});
 }
 
 class FetcherTest : public testing::Test {
@@ -26,7 +26,7 @@ class FetcherTest : public testing::Test {
   // A block of 64 KiB, 100 bytes into its storage, that is in the store only.
   void park_one() {
     const Tensor whole = world.make(5, 128 * kKiB, 1e-6);
-    block.key = {whole.storage()->id(), 0, 100, 64 * kKiB};
+    block.span = {100, 64 * kKiB};
     park(block, world.store->put(whole.storage()->address() + 100, 64 * kKiB,
                                  whole.storage()->last_write()));
     whole.storage()->used_until(block.pieces.front().stored->stored());
@@ -99,14 +99,14 @@ TEST(BusyFetcherTest, APrefetchWaitsForWhatTheGateHasWaitedForOnBehalfOfAnUrgent
     };
     Block urgent;
     Block ahead;
-    urgent.key.bytes = ahead.key.bytes = 64 * kKiB;
+    urgent.span.bytes = ahead.span.bytes = 64 * kKiB;
     park(urgent, put(1, 64 * kKiB));
     park(ahead, put(2, 64 * kKiB));
     world.device.synchronize();
     // The whole device is a tensor that is copied out: its memory comes with that to wait
     // for. Once the gate has waited, the rest of it comes without.
     Block out;
-    out.key.bytes = 256 * kKiB;
+    out.span.bytes = 256 * kKiB;
     park(out, put(3, 256 * kKiB));
     const Event point = world.device.current_stream().record();
     fetcher.fetch_now(urgent, point);

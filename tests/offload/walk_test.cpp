@@ -16,7 +16,7 @@ class WalkTest : public testing::Test {
  protected:
   Block& block(std::size_t bytes) {
     Block& made = blocks_.emplace_back();
-    made.key.bytes = bytes;
+    made.span.bytes = bytes;
     made.wanted = 1;
     return made;
   }

@@ -15,10 +15,10 @@ class WindowTest : public testing::Test {
   void send(Block& block, std::uint64_t seed) {
     const Tensor tensor = world.make(seed, 256 * kKiB, 1e-6);
     block.device = tensor.storage();
-    block.key.bytes = tensor.bytes();
+    block.span.bytes = tensor.bytes();
     block.pieces.push_back(
-        {.span = block.key.span(),
-         .stored = world.store->put(block.device->address(), block.key.bytes,
+        {.span = block.span,
+         .stored = world.store->put(block.device->address(), block.span.bytes,
                                     block.device->last_write())});
     block.device->used_until(block.pieces.front().stored->stored());
     window.push(block);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "allocator/bytes_text.h"
+#include "allocator/host_memory.h"
 #include "bindings/cli/train/budget_search.h"
 
 namespace ebb::cli {
@@ -32,10 +33,9 @@ RunConfig with_policy(const RunConfig& config, const char* checkpoint,
 
 // Slabs are whole pages, and stay below the budget.
 std::size_t host_limit(const RunConfig& config) {
-  constexpr std::size_t kPage = 4096;
   const std::size_t budget =
       config.host_budget_bytes.value_or(std::numeric_limits<std::size_t>::max());
-  return budget / kPage * kPage;
+  return budget / kPageBytes * kPageBytes;
 }
 
 // Dry runs of one request.
