@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "runtime/autograd/autograd.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "runtime/autograd/primitive.h"
 #include "runtime/nn/initialize.h"
 #include "runtime/tensor/launch.h"

@@ -17,7 +17,7 @@
 #include "offload/engine/engine.h"
 #include "offload/store/host/host_store.h"
 #include "runtime/autograd/autograd.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "runtime/device/sim/profile.h"
 #include "runtime/device/sim/sim_device.h"
 #include "runtime/tensor/launch.h"

@@ -16,7 +16,7 @@
 #include "runtime/autograd/backward_call.h"
 #include "runtime/autograd/modes.h"
 #include "runtime/autograd/node.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "runtime/autograd/primitive.h"
 #include "runtime/tensor/launch.h"
 

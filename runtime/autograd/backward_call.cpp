@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "runtime/autograd/primitive.h"
 #include "runtime/tensor/launch.h"
 

@@ -4,8 +4,8 @@
 #include <atomic>
 
 #include "runtime/autograd/autograd.h"
+#include "runtime/autograd/checkpoint/recompute_check.h"
 #include "runtime/autograd/modes.h"
-#include "runtime/autograd/verify_recompute.h"
 
 namespace ebb::autograd {
 namespace {

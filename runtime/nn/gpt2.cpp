@@ -8,7 +8,7 @@
 
 #include "allocator/error.h"
 #include "runtime/autograd/autograd.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "runtime/nn/initialize.h"
 
 namespace ebb::nn {

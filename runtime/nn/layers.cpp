@@ -1,6 +1,6 @@
 #include "runtime/nn/layers.h"
 
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 
 // One variable is assigned step by step, where nested calls would keep every intermediate
 // tensor to the end of the expression.

@@ -13,7 +13,7 @@
 #include "offload/engine/engine.h"
 #include "offload/store/host/host_store.h"
 #include "runtime/autograd/autograd.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "tests/support/sim_devices.h"
 #include "tests/support/sim_orders.h"
 #include "tests/support/tensors.h"

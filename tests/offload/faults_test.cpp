@@ -18,7 +18,7 @@
 #include "allocator/error.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "runtime/autograd/autograd.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "tests/support/faulty_device.h"
 #include "tests/support/offload_world.h"
 #include "tests/support/sim_orders.h"

@@ -13,8 +13,8 @@
 
 #include "allocator/error.h"
 #include "runtime/autograd/autograd.h"
-#include "runtime/autograd/frame.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/checkpoint/frame.h"
+#include "runtime/autograd/ops/ops.h"
 #include "runtime/autograd/primitive.h"
 #include "tests/support/checkpoint_fixture.h"
 #include "tests/support/host_hooks.h"

@@ -1,6 +1,6 @@
 // Segments that are recomputed as needed: by what their hooks answer, save by save.
 
-#include "runtime/autograd/frame.h"
+#include "runtime/autograd/checkpoint/frame.h"
 
 #include <algorithm>
 #include <random>
@@ -10,7 +10,7 @@
 
 #include "allocator/error.h"
 #include "runtime/autograd/autograd.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "tests/support/checkpoint_fixture.h"
 #include "tests/support/host_hooks.h"
 #include "tests/support/sim_devices.h"

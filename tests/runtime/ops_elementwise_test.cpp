@@ -2,7 +2,7 @@
 
 #include "allocator/error.h"
 #include "runtime/autograd/autograd.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/sim_devices.h"
 #include "tests/support/tensors.h"

@@ -16,7 +16,7 @@
 
 #include "runtime/autograd/autograd.h"
 #include "runtime/autograd/modes.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "tests/support/errors.h"
 #include "tests/support/lifetimes_rig.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/autograd/verify_recompute.h"
+#include "runtime/autograd/checkpoint/recompute_check.h"
 
 #include <functional>
 #include <limits>
@@ -9,7 +9,7 @@
 
 #include "allocator/error.h"
 #include "runtime/autograd/autograd.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "runtime/tensor/launch.h"
 #include "tests/support/host_hooks.h"
 #include "tests/support/sim_devices.h"
@@ -23,9 +23,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-class VerifyRecomputeTest : public testing::Test {
+class RecomputeCheckTest : public testing::Test {
  protected:
-  ~VerifyRecomputeTest() override { set_verify_recompute(0); }
+  ~RecomputeCheckTest() override { set_verify_recompute(0); }
 
   // The text of the error, of this code, that `call` and what it queued end with; empty:
   // none.
@@ -79,7 +79,7 @@ Segment drifting(const std::shared_ptr<Function>& function) {
   };
 }
 
-TEST_F(VerifyRecomputeTest, NamesTheFirstOutputThatDiffersAndItsOpAndLayer) {
+TEST_F(RecomputeCheckTest, NamesTheFirstOutputThatDiffersAndItsOpAndLayer) {
   const Tensor x = test::random_leaf(*device_, {4}, 1);
   const Tensor inputs[] = {x};
   set_verify_recompute(1);
@@ -91,7 +91,7 @@ TEST_F(VerifyRecomputeTest, NamesTheFirstOutputThatDiffersAndItsOpAndLayer) {
   EXPECT_THAT(what, HasSubstr("next_random()"));
 }
 
-TEST_F(VerifyRecomputeTest, SaysNothingOfSegmentsThatAreSteadyOrNotLookedAt) {
+TEST_F(RecomputeCheckTest, SaysNothingOfSegmentsThatAreSteadyOrNotLookedAt) {
   const Tensor x = test::random_leaf(*device_, {4}, 1);
   const Tensor inputs[] = {x};
   const Segment steady = [](std::span<const Tensor> in) {
@@ -107,7 +107,7 @@ TEST_F(VerifyRecomputeTest, SaysNothingOfSegmentsThatAreSteadyOrNotLookedAt) {
       "");
 }
 
-TEST_F(VerifyRecomputeTest, LooksAtEveryNth) {
+TEST_F(RecomputeCheckTest, LooksAtEveryNth) {
   // The input, gelu, drifting's two, add, gelu: every third is the input and drifting's
   // second; every fourth the input and add's.
   for (const auto& [every, named] :
@@ -128,7 +128,7 @@ TEST_F(VerifyRecomputeTest, LooksAtEveryNth) {
   }
 }
 
-TEST_F(VerifyRecomputeTest, ComparesBitsAndTheirPlace) {
+TEST_F(RecomputeCheckTest, ComparesBitsAndTheirPlace) {
   // Each run gives the other order of two numbers; then NaN, which equals itself.
   class Swaps final : public Function {
    public:
@@ -169,7 +169,7 @@ TEST_F(VerifyRecomputeTest, ComparesBitsAndTheirPlace) {
   EXPECT_THAT(run(3), HasSubstr("output 0 of swaps"));
 }
 
-TEST_F(VerifyRecomputeTest, SeesInputsThatComeBackChanged) {
+TEST_F(RecomputeCheckTest, SeesInputsThatComeBackChanged) {
   // Hooks that bring something else back.
   class Wrong final : public SavedTensorHooks {
    public:
@@ -204,7 +204,7 @@ TEST_F(VerifyRecomputeTest, SeesInputsThatComeBackChanged) {
               HasSubstr("input 0 of the segment (layer 5)"));
 }
 
-TEST_F(VerifyRecomputeTest, NamesOpsThatAreOthersTheSecondTime) {
+TEST_F(RecomputeCheckTest, NamesOpsThatAreOthersTheSecondTime) {
   const Tensor x = test::random_leaf(*device_, {4}, 1);
   const Tensor inputs[] = {x};
   set_verify_recompute(1);
@@ -226,7 +226,7 @@ TEST_F(VerifyRecomputeTest, NamesOpsThatAreOthersTheSecondTime) {
               HasSubstr("scale"));
 }
 
-TEST_F(VerifyRecomputeTest, ChangesNeitherTheClockNorAByte) {
+TEST_F(RecomputeCheckTest, ChangesNeitherTheClockNorAByte) {
   const auto figures = [](int every) {
     const auto device = test::checked_sim();
     set_verify_recompute(every);
@@ -242,7 +242,7 @@ TEST_F(VerifyRecomputeTest, ChangesNeitherTheClockNorAByte) {
   EXPECT_EQ(figures(1), figures(0));
 }
 
-TEST_F(VerifyRecomputeTest, ComparesNothingOnADryDevice) {
+TEST_F(RecomputeCheckTest, ComparesNothingOnADryDevice) {
   const auto dry = test::dry_sim();
   set_verify_recompute(1);
   const Tensor x = Tensor::empty(*dry, {4}, DType::kF32);
@@ -253,7 +253,7 @@ TEST_F(VerifyRecomputeTest, ComparesNothingOnADryDevice) {
 }
 
 // Segments in segments, of both kinds: what is compared is the same op always.
-TEST_F(VerifyRecomputeTest, FollowsNestedSegments) {
+TEST_F(RecomputeCheckTest, FollowsNestedSegments) {
   test::HostHooks hooks(test::HostHooks::remake);
   for (const Recompute outer : {Recompute::kAlways, Recompute::kAsNeeded}) {
     for (const Recompute inner : {Recompute::kAlways, Recompute::kAsNeeded}) {
@@ -285,7 +285,7 @@ TEST_F(VerifyRecomputeTest, FollowsNestedSegments) {
   }
 }
 
-TEST_F(VerifyRecomputeTest, FindsTheSameOpInEveryOrderOfWork) {
+TEST_F(RecomputeCheckTest, FindsTheSameOpInEveryOrderOfWork) {
   for (const device::Order& order : test::twenty_four_orders()) {
     const auto device = test::checked_sim(order);
     const Tensor x = test::random_leaf(*device, {4}, 1);

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "runtime/autograd/autograd.h"
+#include "runtime/autograd/checkpoint/recompute_check.h"
 #include "runtime/autograd/modes.h"
 #include "runtime/autograd/saved_tensor.h"
-#include "runtime/autograd/verify_recompute.h"
 
 namespace ebb::autograd {
 

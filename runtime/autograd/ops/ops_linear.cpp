@@ -5,7 +5,7 @@
 #include "allocator/error.h"
 #include "runtime/autograd/backward_call.h"
 #include "runtime/autograd/node.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "runtime/autograd/primitive.h"
 
 namespace ebb::autograd {

@@ -6,7 +6,7 @@
 
 #include "allocator/error.h"
 #include "runtime/autograd/autograd.h"
-#include "runtime/autograd/frame.h"
+#include "runtime/autograd/checkpoint/frame.h"
 
 namespace ebb::autograd {
 

@@ -6,7 +6,7 @@
 #include "runtime/autograd/autograd.h"
 #include "runtime/autograd/backward_call.h"
 #include "runtime/autograd/node.h"
-#include "runtime/autograd/ops.h"
+#include "runtime/autograd/ops/ops.h"
 #include "runtime/autograd/primitive.h"
 
 namespace ebb::autograd {

@@ -1,4 +1,4 @@
-#include "runtime/autograd/frame.h"
+#include "runtime/autograd/checkpoint/frame.h"
 
 #include <utility>
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 
 #include "allocator/error.h"
-#include "runtime/autograd/frame.h"
+#include "runtime/autograd/checkpoint/frame.h"
 #include "runtime/autograd/node.h"
 
 namespace ebb::autograd {

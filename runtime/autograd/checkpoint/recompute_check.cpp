@@ -1,4 +1,4 @@
-#include "runtime/autograd/verify_recompute.h"
+#include "runtime/autograd/checkpoint/recompute_check.h"
 
 #include <string>
 #include <string_view>
