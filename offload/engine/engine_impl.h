@@ -21,9 +21,6 @@
 
 namespace ebb::offload {
 
-// Error{kFailedPrecondition} that names the op, if the bytes were changed since.
-void check_unwritten(const tensor::Version& version, std::uint64_t saved, const char* op);
-
 // The hooks of what it packed: a graph may outlive the engine, and have its backward then.
 class Engine::Impl final : public autograd::SavedTensorHooks,
                            public device::Reclaimer,

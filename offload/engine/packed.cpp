@@ -2,18 +2,9 @@
 
 #include <algorithm>
 
-#include "allocator/error.h"
-
 namespace ebb::offload {
 
 using autograd::SaveSite;
-
-void check_unwritten(const tensor::Version& version, std::uint64_t saved, const char* op) {
-  const std::uint64_t now = version.value;
-  EBB_CHECK(now == saved, kFailedPrecondition, "a tensor saved for the backward of ", op,
-            " was changed in place since: it is at version ", now,
-            ", and was saved at version ", saved);
-}
 
 Engine::Impl::Packed::Packed(std::shared_ptr<Impl> engine, Block& block,
                              const Tensor& tensor, std::size_t begin, const char* op)
@@ -23,8 +14,7 @@ Engine::Impl::Packed::Packed(std::shared_ptr<Impl> engine, Block& block,
       dtype_(tensor.dtype()),
       begin_(begin),
       op_(op),
-      version_(tensor.storage()->version()),
-      saved_version_(version_->value) {
+      version_(tensor) {
   block.attach(view_);
 }
 
@@ -36,7 +26,7 @@ Engine::Impl::Packed::~Packed() {
 }
 
 Tensor Engine::Impl::Packed::unpack() {
-  check_unwritten(*version_, saved_version_, op_);
+  version_.check(op_);
   want();
   engine_->use(block());
   const std::size_t offset = block().device_begin + (begin_ - block().span.begin);
@@ -61,7 +51,7 @@ Engine::Impl::HeldPacked::HeldPacked(std::shared_ptr<Impl> engine, const Tensor&
       bytes_(bytes),
       op_(site.op),
       held_(site.can_recompute ? engine_->remade_ : engine_->needed_),
-      saved_version_(tensor.storage()->version()->value) {
+      version_(tensor) {
   held_.bytes += bytes_;
   held_.most = std::max(held_.most, held_.bytes);
 }
@@ -69,7 +59,7 @@ Engine::Impl::HeldPacked::HeldPacked(std::shared_ptr<Impl> engine, const Tensor&
 Engine::Impl::HeldPacked::~HeldPacked() { held_.bytes -= bytes_; }
 
 Tensor Engine::Impl::HeldPacked::unpack() {
-  check_unwritten(*tensor_.storage()->version(), saved_version_, op_);
+  version_.check(op_);
   return tensor_.alias();
 }
 

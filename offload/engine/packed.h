@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "offload/engine/engine_impl.h"
+#include "runtime/tensor/saved_version.h"
 
 namespace ebb::offload {
 
@@ -37,8 +38,7 @@ class Engine::Impl::Packed final : public autograd::PackedTensor {
   const std::size_t begin_;
   const char* const op_;
   // Of the storage that it was saved from, which may be a copy of the block's own.
-  const std::shared_ptr<tensor::Version> version_;
-  const std::uint64_t saved_version_;
+  const tensor::SavedVersion version_;
   bool wanted_ = false;
 };
 
@@ -62,7 +62,7 @@ class Engine::Impl::HeldPacked final : public autograd::PackedTensor {
   const std::size_t bytes_;
   const char* const op_;
   Held& held_;  // Where it counts.
-  const std::uint64_t saved_version_;
+  const tensor::SavedVersion version_;
 };
 
 // A saved tensor without elements, over a storage that it shall not keep.

@@ -29,18 +29,11 @@ SavedTensor::SavedTensor(const Tensor& tensor, const SaveSite& site) : op_(site.
     if (remade_ != nullptr) return;
   }
   if (!packed_) kept_ = std::move(alias);
-  version_ = tensor.storage()->version();
-  saved_version_ = version_->value.load(std::memory_order_relaxed);
+  version_ = tensor::SavedVersion(tensor);
 }
 
 Tensor SavedTensor::use(bool keep) {
-  if (version_) {
-    const std::uint64_t now = version_->value.load(std::memory_order_relaxed);
-    EBB_CHECK(now == saved_version_, kFailedPrecondition, "a tensor that ", op_,
-              " saved for backward was written in place since: it is at version ", now,
-              ", and was saved at version ", saved_version_,
-              "; save a copy, or write after backward");
-  }
+  version_.check(op_);
   Tensor tensor = packed_ ? packed_->unpack() : kept_;
   if (!keep) release();
   return tensor;
@@ -54,7 +47,7 @@ void SavedTensor::release() noexcept {
   kept_ = {};
   remade_ = nullptr;
   packed_.reset();
-  version_.reset();
+  version_ = {};
 }
 
 void SavedTensor::add_to(UseOrder& order) const {

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 
 #include "runtime/autograd/saved_tensor_hooks.h"
+#include "runtime/tensor/saved_version.h"
 #include "runtime/tensor/tensor.h"
 
 namespace ebb::autograd {
@@ -52,8 +52,7 @@ class SavedTensor {
   std::unique_ptr<PackedTensor> packed_;
   RemadeTensor* remade_ = nullptr;     // packed_, if it is one.
   SavedTensorHooks* hooks_ = nullptr;  // Of packed_.
-  std::shared_ptr<tensor::Version> version_;
-  std::uint64_t saved_version_ = 0;
+  tensor::SavedVersion version_;
 };
 
 }  // namespace ebb::autograd

@@ -191,7 +191,8 @@ TEST_P(AliasesTest, WhatCameBackAndWasWrittenInPlaceHarmsNobody) {
     EXPECT_EQ(world_.engine->books().blocks, 2U);
   }
   EXPECT_THAT([&] { (void)stale->unpack(); },
-              fails_with(absl::StatusCode::kFailedPrecondition, "backward of check"));
+              fails_with(absl::StatusCode::kFailedPrecondition,
+                         "check saved for backward was written in place"));
   first.reset();
   push_out();
   world_.check(other->unpack(), 2, 1e-6);

@@ -22,7 +22,8 @@ TEST(PackedTest, NamesTheOpWhoseSavedTensorWasChangedInPlace) {
     FAIL() << "it came back";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(error.what(), testing::HasSubstr("backward of check"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("check saved for backward was written in place"));
   }
 }
 

@@ -148,7 +148,8 @@ TEST(PressureTest, WhatIsKeptIsRefusedWhenItWasWrittenSince) {
   const auto packed = world.engine->pack(tensor, site(false)).packed;
   tensor::written_in_place(tensor);
   EXPECT_THAT([&] { (void)packed->unpack(); },
-              fails_with(Code::kFailedPrecondition, "backward of check"));
+              fails_with(Code::kFailedPrecondition,
+                         "check saved for backward was written in place"));
 }
 
 // --- 3 and 4: recomputing, growing ---

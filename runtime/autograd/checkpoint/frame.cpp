@@ -117,7 +117,7 @@ bool Frame::can_make_again(const Tensor& tensor) const {
 
 PackResult Frame::pack(const Tensor& tensor, const SaveSite& site) {
   if (recomputing_) return fill_slot(tensor, site);
-  slots_.push_back({site.op, site.stage, tensor.shape(), tensor.dtype(), false, {}, 0});
+  slots_.push_back({site.op, site.stage, tensor.shape(), tensor.dtype(), false, {}, {}});
   if (kind_ == Recompute::kAsNeeded) return pass_on(tensor, site);
   left_to_recompute(tensor, site);
   return placeholder();
@@ -152,11 +152,7 @@ void Frame::left_to_recompute(const Tensor& tensor, const SaveSite& site) {
 Tensor Frame::take(std::size_t index) {
   if (!slots_[index].tensor.defined()) recompute();
   Slot& slot = slots_[index];
-  const auto now = version_of(slot.tensor);
-  EBB_CHECK(now == slot.version, kFailedPrecondition, "a tensor that ", slot.op,
-            " saved for backward was written in place since, in a recompute: it is at "
-            "version ",
-            now, ", and was saved at version ", slot.version);
+  slot.version.check(slot.op);
   return std::exchange(slot.tensor, {});
 }
 

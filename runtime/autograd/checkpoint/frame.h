@@ -21,6 +21,7 @@
 #include "runtime/autograd/checkpoint/recompute_check.h"
 #include "runtime/autograd/modes.h"
 #include "runtime/autograd/saved_tensor.h"
+#include "runtime/tensor/saved_version.h"
 
 namespace ebb::autograd {
 
@@ -56,7 +57,7 @@ class Frame final : public SavedTensorHooks, public std::enable_shared_from_this
     DType dtype = DType::kF32;
     bool wanted = false;  // A node waits for it.
     Tensor tensor;        // Once it is made again.
-    std::uint64_t version = 0;
+    tensor::SavedVersion version;
   };
 
   // The hooks around all frames, which take the inputs of a segment as needed: an outer

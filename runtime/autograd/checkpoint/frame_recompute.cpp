@@ -9,6 +9,7 @@
 
 #include "allocator/error.h"
 #include "runtime/autograd/checkpoint/frame.h"
+#include "runtime/autograd/checkpoint/op_text.h"
 #include "runtime/autograd/node.h"
 
 namespace ebb::autograd {
@@ -29,9 +30,8 @@ class Discarded final : public PackedTensor {
 
 std::string described(const char* op, std::int32_t stage, const tensor::Shape& shape,
                       DType dtype) {
-  const std::string layer = stage < 0 ? "" : absl::StrCat(" (layer ", stage, ")");
-  return absl::StrCat(op, layer, " saves ", name(dtype), " [", absl::StrJoin(shape, ", "),
-                      "]");
+  return absl::StrCat(op_text(op, stage), " saves ", name(dtype), " [",
+                      absl::StrJoin(shape, ", "), "]");
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ PackResult Frame::fill_slot(const Tensor& tensor, const SaveSite& site) {
             ". A segment must not depend on what changes between its two runs");
   if (slot.wanted && !slot.tensor.defined()) {
     slot.tensor = tensor;
-    slot.version = version_of(tensor);
+    slot.version = tensor::SavedVersion(tensor);
   }
   if (index == last_) throw Stop();
   return std::make_unique<Discarded>();

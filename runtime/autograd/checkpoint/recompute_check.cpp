@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "allocator/error.h"
+#include "runtime/autograd/checkpoint/op_text.h"
 #include "runtime/autograd/modes.h"
 #include "runtime/autograd/primitive.h"
 #include "runtime/tensor/hash_bytes.h"
@@ -28,15 +29,13 @@ bool has_checksum(const Tensor& tensor) {
   return tensor.defined() && tensor.contiguous() && !tensor.device().capability().dry;
 }
 
-std::string place(std::int32_t stage) {
-  return stage < 0 ? "" : absl::StrCat(" (layer ", stage, ")");
-}
 std::string described(const char* op, std::int32_t stage, std::int32_t number) {
-  if (op == nullptr) return absl::StrCat("input ", number, " of the segment", place(stage));
+  if (op == nullptr)
+    return absl::StrCat("input ", number, " of ", op_text("the segment", stage));
   if (number == RecomputeCheck::kSaved) {
-    return absl::StrCat("what ", op, place(stage), " saves");
+    return absl::StrCat("what ", op_text(op, stage), " saves");
   }
-  return absl::StrCat("output ", number, " of ", op, place(stage));
+  return absl::StrCat("output ", number, " of ", op_text(op, stage));
 }
 std::string advice(const char* op) {
   if (op == nullptr) {
