@@ -191,8 +191,7 @@ TEST_P(AliasesTest, WhatCameBackAndWasWrittenInPlaceHarmsNobody) {
     EXPECT_EQ(world_.engine->books().blocks, 2U);
   }
   EXPECT_THAT([&] { (void)stale->unpack(); },
-              fails_with(absl::StatusCode::kFailedPrecondition,
-                         "check saved for backward was written in place"));
+              fails_with(absl::StatusCode::kFailedPrecondition, "written in place since"));
   first.reset();
   push_out();
   world_.check(other->unpack(), 2, 1e-6);
