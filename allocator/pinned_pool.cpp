@@ -79,7 +79,7 @@ PinnedPool::Block PinnedPool::Impl::allocate(std::size_t bytes, Purpose purpose)
 }
 
 // What is done is taken back here rather than in allocate(), which is what a step waits
-// for: about as much of it as comes in.
+// for.
 void PinnedPool::Impl::give_back(Index chunk, Fence&& last_use) noexcept {
   if (process_.in_child()) return;
   const bool done = last_use.done();
@@ -92,12 +92,7 @@ void PinnedPool::Impl::give_back(Index chunk, Fence&& last_use) noexcept {
     retire(chunk);
   }
   collect_oldest();
-}
-
-Fence PinnedPool::Impl::oldest_retired() const {
-  check_process();
-  const MutexLock lock(mutex_);
-  return oldest_ == Tlsf::kNone ? Fence() : chunks_.use(oldest_).last_use;
+  collect_some();
 }
 
 void PinnedPool::Impl::collect() noexcept {
@@ -126,6 +121,7 @@ void PinnedPool::Impl::retire(Index index) noexcept {
 void PinnedPool::Impl::unretire(Index index) noexcept {
   Tlsf::Chunk& chunk = chunks_[index];
   stats_.retired_bytes -= chunk.bytes();
+  if (asked_next_ == index) asked_next_ = chunk.next;
   (chunk.previous == Tlsf::kNone ? oldest_ : chunks_[chunk.previous].next) = chunk.next;
   (chunk.next == Tlsf::kNone ? newest_ : chunks_[chunk.next].previous) = chunk.previous;
   chunks_.use(index).last_use.clear();
@@ -140,6 +136,18 @@ void PinnedPool::Impl::collect_oldest() noexcept {
     if (oldest_ == Tlsf::kNone || !chunks_.use(oldest_).last_use.done()) return;
     unretire(oldest_);
   }
+}
+
+// Finds what is done behind a fence that is not: a few of those that wait, in turn. What is
+// left to wait makes others be cut from larger chunks than they need.
+void PinnedPool::Impl::collect_some() noexcept {
+  Index chunk = asked_next_ == Tlsf::kNone ? oldest_ : asked_next_;
+  for (int i = 0; i < 4 && chunk != Tlsf::kNone; ++i) {
+    const Index next = chunks_[chunk].next;
+    if (chunks_.use(chunk).last_use.done()) unretire(chunk);
+    chunk = next;
+  }
+  asked_next_ = chunk;
 }
 
 void PinnedPool::Impl::collect_all() noexcept {
@@ -167,7 +175,6 @@ PinnedPool::Block PinnedPool::allocate(std::size_t bytes, Purpose purpose) {
   return impl_->allocate(bytes, purpose);
 }
 std::size_t PinnedPool::most_reserved() const noexcept { return impl_->most_reserved(); }
-Fence PinnedPool::oldest_retired() const { return impl_->oldest_retired(); }
 std::optional<Fence> PinnedPool::room_for(std::size_t bytes) {
   return impl_->room_for(bytes);
 }

@@ -21,6 +21,11 @@
 namespace ebb {
 
 // Thread-safe. Outlives every block it lends; `memory` outlives the pool.
+//
+// It asks fences whether they are done while it holds its lock, so that whoever sees in
+// stats() that no block waits may destroy the sources of their events. allocate() asks two
+// at most, release() seven; room_for(), collect(), trim() and an allocate() that finds no
+// room ask those of all blocks that wait. A source's reached() must not use the pool.
 class PinnedPool {
  public:
   static constexpr std::size_t kGranularityBytes = 512;
@@ -62,10 +67,6 @@ class PinnedPool {
   // Lends a block, or an empty one if no slab has room once what is done has been taken
   // back. A request for 0 bytes takes one granule.
   [[nodiscard]] Block allocate(std::size_t bytes, Purpose purpose = Purpose::kActivations);
-
-  // The fence of the block that was given back first and is not lent again: what to wait
-  // for when the pool is full. Nothing if no block waits.
-  [[nodiscard]] Fence oldest_retired() const;
 
   // Whether waiting makes room for `bytes`: the fence after which allocate(bytes) succeeds
   // unless other blocks are lent meanwhile, or nothing if what is lent leaves no such room

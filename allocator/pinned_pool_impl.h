@@ -32,7 +32,6 @@ class PinnedPool::Impl {
   std::size_t trim() noexcept ABSL_LOCKS_EXCLUDED(mutex_);
   Block allocate(std::size_t bytes, Purpose purpose) ABSL_LOCKS_EXCLUDED(mutex_);
   void give_back(Index chunk, Fence&& last_use) noexcept ABSL_LOCKS_EXCLUDED(mutex_);
-  Fence oldest_retired() const ABSL_LOCKS_EXCLUDED(mutex_);
   std::optional<Fence> room_for(std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   void collect() noexcept ABSL_LOCKS_EXCLUDED(mutex_);
   Stats stats() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -62,6 +61,7 @@ class PinnedPool::Impl {
   void retire(Index chunk) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void unretire(Index chunk) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_oldest() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_some() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_all() noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void put(Index chunk) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -77,6 +77,8 @@ class PinnedPool::Impl {
   Slabs slabs_ ABSL_GUARDED_BY(mutex_);
   Index oldest_ ABSL_GUARDED_BY(mutex_) = Tlsf::kNone;  // Retired, in the order of release.
   Index newest_ ABSL_GUARDED_BY(mutex_) = Tlsf::kNone;
+  // Of those, the one that collect_some() asks next; none: the oldest.
+  Index asked_next_ ABSL_GUARDED_BY(mutex_) = Tlsf::kNone;
   std::uint64_t last_retired_ ABSL_GUARDED_BY(mutex_) = 0;
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };

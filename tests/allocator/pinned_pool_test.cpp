@@ -101,23 +101,24 @@ TEST_F(PinnedPoolTest, LetsABlockWaitForItsOwnFenceOnly) {
   copy_.reach(1);
 }
 
-TEST_F(PinnedPoolTest, SaysWhatToWaitForWhenItIsFull) {
-  EXPECT_TRUE(pool_.oldest_retired().empty());
-  pool_.reserve(2 * kPage);
-  auto a = pool_.allocate(kPage);
-  auto b = pool_.allocate(kPage);
-  b.release(Fence(copy_.at(2)));
-  a.release(Fence(copy_.at(5)));
-  pool_.oldest_retired().for_each(
-      [](const Event& event) { EXPECT_EQ(event.ticket(), 2U); });
-  copy_.reach(2);
-  pool_.collect();
-  pool_.oldest_retired().for_each(
-      [](const Event& event) { EXPECT_EQ(event.ticket(), 5U); });
-  EXPECT_FALSE(pool_.oldest_retired().empty());
-  copy_.reach(5);
-  pool_.collect();
-  EXPECT_TRUE(pool_.oldest_retired().empty());
+TEST_F(PinnedPoolTest, TakesBackWhatIsDoneBehindAFenceThatIsNot) {
+  pool_.reserve(8 * kPage);
+  ManualSource kernel;
+  auto slow = pool_.allocate(kPage);
+  std::array<PinnedPool::Block, 7> others;
+  for (PinnedPool::Block& block : others) block = pool_.allocate(kPage);
+  slow.release(Fence(kernel.at(1)));
+  for (std::size_t i = 0; i < 6; ++i) others[i].release(Fence(copy_.at(1)));
+  EXPECT_EQ(pool_.stats().retired_bytes, 7 * kPage);
+  copy_.reach(1);
+  // A few at a time, and from the oldest on again.
+  others[6].release({});
+  EXPECT_LT(pool_.stats().retired_bytes, 7 * kPage);
+  for (int i = 0; i < 2; ++i) pool_.allocate(kPage).release({});
+  EXPECT_EQ(pool_.stats().retired_bytes, kPage);
+  kernel.reach(1);
+  for (int i = 0; i < 2; ++i) pool_.allocate(kPage).release({});
+  EXPECT_EQ(pool_.stats().retired_bytes, 0U);
 }
 
 TEST_F(PinnedPoolTest, CountsWhatIsLentAndWhatWaits) {
@@ -233,7 +234,7 @@ TEST(PinnedPool, IsSharedByThreads) {
           if (mark == std::byte{0}) copy.reach(1);
           if (mark == std::byte{1}) pool.reserve(32 * kPage + i * kPage / 4);
           if (mark == std::byte{2}) (void)pool.trim();
-          if (mark == std::byte{3}) (void)pool.oldest_retired();
+          if (mark == std::byte{3}) (void)pool.room_for(4 * kPage);
         }
       });
     }
