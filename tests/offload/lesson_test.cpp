@@ -1,7 +1,6 @@
 #include "offload/engine/lesson.h"
 
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -10,6 +9,7 @@
 
 #include "runtime/device/sim/sim_device.h"
 #include "tests/support/devices.h"
+#include "tests/support/wanted_blocks.h"
 
 namespace ebb::offload {
 namespace {
@@ -31,12 +31,7 @@ TEST(AlignTest, FindsEachPositionInAnOrderWithOthersLeftOutPutInOrExchanged) {
 
 class LearnedTest : public testing::Test {
  protected:
-  Block& block(std::size_t bytes) {
-    Block& made = blocks_.emplace_back();
-    made.span.bytes = bytes;
-    made.wanted = 1;
-    return made;
-  }
+  Block& block(std::size_t bytes) { return blocks_.add(bytes); }
   // Ops of `seconds` each; their ends.
   Event work(double seconds) {
     return device_->current_stream().launch(test::op("work", seconds), [](void*) {});
@@ -56,7 +51,7 @@ class LearnedTest : public testing::Test {
   }
 
   const std::unique_ptr<device::Device> device_ = test::make_device({});
-  std::deque<Block> blocks_;
+  test::WantedBlocks blocks_;
   Learned learned_;
   std::uint64_t walks_ = 100;
 };

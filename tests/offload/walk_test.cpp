@@ -1,31 +1,26 @@
 #include "offload/engine/walk.h"
 
 #include <algorithm>
-#include <deque>
 #include <vector>
 
 #include "gtest/gtest.h"
 
 #include "runtime/device/sim/sim_device.h"
 #include "tests/support/devices.h"
+#include "tests/support/wanted_blocks.h"
 
 namespace ebb::offload {
 namespace {
 
 class WalkTest : public testing::Test {
  protected:
-  Block& block(std::size_t bytes) {
-    Block& made = blocks_.emplace_back();
-    made.span.bytes = bytes;
-    made.wanted = 1;
-    return made;
-  }
+  Block& block(std::size_t bytes) { return blocks_.add(bytes); }
   tensor::StorageRef memory() {
     return tensor::Storage::allocate(*device_, 64, Purpose::kActivations);
   }
 
   const std::unique_ptr<device::Device> device_ = test::make_device({});
-  std::deque<Block> blocks_;
+  test::WantedBlocks blocks_;
 };
 
 TEST_F(WalkTest, ListsABlockOnceAtItsFirstUse) {
