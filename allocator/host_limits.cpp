@@ -159,6 +159,20 @@ std::optional<std::size_t> HostLimits::room_bytes() const {
   return std::min(cgroup->room_bytes(), available_bytes.value_or(cgroup->room_bytes()));
 }
 
+std::optional<std::size_t> HostLimits::address_room_bytes() const {
+  if (!address_space_bytes) return std::nullopt;
+  return *address_space_bytes - std::min(*address_space_bytes, mapped_bytes);
+}
+
+std::string HostLimits::why_not_mapped(std::size_t bytes) const {
+  const std::optional<std::size_t> room = address_room_bytes();
+  if (!room || bytes <= *room) return {};
+  return absl::StrCat("no address space for ", words(bytes),
+                      ": RLIMIT_AS (ulimit -v) allows ", words(*address_space_bytes),
+                      ", of which ", words(mapped_bytes),
+                      " are taken; to raise it: ", how_to_map_more());
+}
+
 std::string HostLimits::why_no_room(std::size_t bytes) const {
   if (cgroup && bytes > cgroup->room_bytes()) {
     return absl::StrCat(
@@ -172,7 +186,7 @@ std::string HostLimits::why_no_room(std::size_t bytes) const {
                         " are available (MemAvailable in /proc/meminfo); end what else "
                         "uses it (ps aux --sort=-rss shows what does)");
   }
-  return {};
+  return why_not_mapped(bytes);
 }
 
 std::string HostLimits::why_not_locked(std::size_t bytes) const {
@@ -195,13 +209,21 @@ std::string how_to_lock_more() {
          "/etc/security/limits.conf; in a container: docker run --ulimit memlock=-1)";
 }
 
+std::string how_to_map_more() {
+  return "ulimit -v unlimited (for good: '* - as unlimited' in "
+         "/etc/security/limits.conf)";
+}
+
 HostLimits read_host_limits(const std::filesystem::path& root) {
   HostLimits limits;
   const std::string memory = text_of(root / "proc/meminfo");
   limits.total_bytes = kibibytes_after("MemTotal:", memory);
   limits.available_bytes = kibibytes_after("MemAvailable:", memory);
-  limits.memlock_bytes =
-      number_after("Max locked memory", text_of(root / "proc/self/limits"));
+  const std::string rlimits = text_of(root / "proc/self/limits");
+  limits.memlock_bytes = number_after("Max locked memory", rlimits);
+  limits.address_space_bytes = number_after("Max address space", rlimits);
+  limits.mapped_bytes =
+      kibibytes_after("VmSize:", text_of(root / "proc/self/status")).value_or(0);
   limits.cgroup = read_cgroup(root);
   return limits;
 }

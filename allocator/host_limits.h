@@ -29,7 +29,15 @@ struct HostLimits {
   std::optional<std::size_t> total_bytes;      // MemTotal
   std::optional<std::size_t> available_bytes;  // MemAvailable
   std::optional<Cgroup> cgroup;
-  std::optional<std::size_t> memlock_bytes;  // Soft RLIMIT_MEMLOCK.
+  std::optional<std::size_t> memlock_bytes;        // Soft RLIMIT_MEMLOCK.
+  std::optional<std::size_t> address_space_bytes;  // Soft RLIMIT_AS.
+  std::size_t mapped_bytes = 0;                    // Of the address space: VmSize.
+
+  // What RLIMIT_AS leaves of the address space; none: it does not limit.
+  std::optional<std::size_t> address_room_bytes() const;
+  // Why `bytes` more cannot be mapped, whether or not memory is behind them: RLIMIT_AS, and
+  // what raises it. Empty if they can.
+  std::string why_not_mapped(std::size_t bytes) const;
 
   // The least of what is available and what the control group leaves.
   std::optional<std::size_t> room_bytes() const;
@@ -45,12 +53,13 @@ struct HostLimits {
   void check_room(std::size_t bytes) const;
 };
 
-// The commands that let a process lock more memory.
+// The commands that let a process lock more memory, and map more.
 std::string how_to_lock_more();
+std::string how_to_map_more();
 
-// Reads /proc/meminfo, /proc/self/limits, /proc/self/cgroup and, below /sys/fs/cgroup, the
-// memory controller of version 2 and 1; all of them below `root`. What is missing or
-// garbled counts as no limit.
+// Reads /proc/meminfo, /proc/self/limits, /proc/self/status, /proc/self/cgroup and, below
+// /sys/fs/cgroup, the memory controller of version 2 and 1; all of them below `root`. What
+// is missing or garbled counts as no limit.
 HostLimits read_host_limits(const std::filesystem::path& root = "/");
 
 }  // namespace ebb

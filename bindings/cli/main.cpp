@@ -27,8 +27,22 @@ void add_train_flags(CLI::App& train) {
     if (flag.value == nullptr) {
       train.add_flag(name)->description(flag.help);
     } else {
-      train.add_option(name)->description(flag.help)->type_name(flag.value);
+      train.add_option(name)
+          ->description(flag.help)
+          ->type_name(flag.value)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
+  }
+}
+
+// One that is given twice was meant once: which one, nobody can tell.
+void check_once(const CLI::App& train) {
+  for (const config::Flag& flag : config::train_flags()) {
+    const std::string name = absl::StrCat("--", flag.name);
+    if (train.get_option(name)->count() < 2) continue;
+    throw Error(absl::StatusCode::kInvalidArgument,
+                absl::StrCat(name, " is given ", train.get_option(name)->count(),
+                             " times: give it once"));
   }
 }
 
@@ -80,6 +94,7 @@ int run(int argc, char** argv) {
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);
+    check_once(train);
   } catch (const CLI::Success& success) {
     return app.exit(success);  // --help, --version.
   } catch (const Error& error) {

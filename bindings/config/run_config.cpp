@@ -146,12 +146,17 @@ void read_device(const Reader& reader, RunConfig& config) {
       config.device_budget_bytes = parse_size(budget->name, budget->value);
     }
   }
-  for (const char* flag : {"host-budget", "node-host-budget"}) {
-    const Setting* budget = reader.find(flag);
-    if (budget == nullptr) continue;
+  if (const Setting* budget = reader.find("host-budget")) {
+    config.host_budget_bytes = parse_size(budget->name, budget->value);
+  }
+  if (const Setting* budget = reader.find("node-host-budget")) {
     const std::size_t bytes = parse_size(budget->name, budget->value);
+    config.node_host_budget_bytes = bytes;
     // With one rank on the node, the node's budget is the rank's.
-    config.host_budget_bytes = std::min(bytes, config.host_budget_bytes.value_or(bytes));
+    if (bytes <= config.host_budget_bytes.value_or(bytes)) {
+      config.host_budget_bytes = bytes;
+      config.host_budget_flag = "--node-host-budget";
+    }
   }
   if (const Setting* least = reader.find("min-offload-bytes")) {
     config.min_offload_bytes =
@@ -305,6 +310,7 @@ nlohmann::ordered_json to_json(const RunConfig& config) {
           {"device", config.device},
           {"device-budget", size(config.device_budget_bytes)},
           {"host-budget", size(config.host_budget_bytes)},
+          {"node-host-budget", size(config.node_host_budget_bytes)},
           {"min-offload-bytes", size(config.min_offload_bytes)},
           {"checkpoint", config.checkpoint.text()},
           {"offload", name(config.offload)},

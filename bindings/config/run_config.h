@@ -42,9 +42,11 @@ struct RunConfig {
 
   std::string device = "sim:a100-pcie4";
   device::Profile profile;
-  std::optional<std::size_t> device_budget_bytes;  // None: the device's capacity.
-  std::optional<std::size_t> host_budget_bytes;
-  std::optional<std::size_t> min_offload_bytes;  // None: the engine's own.
+  std::optional<std::size_t> device_budget_bytes;     // None: the device's capacity.
+  std::optional<std::size_t> host_budget_bytes;       // The lower of the two that are set.
+  std::optional<std::size_t> node_host_budget_bytes;  // As it was set.
+  std::string host_budget_flag = "--host-budget";     // What to raise for more host memory.
+  std::optional<std::size_t> min_offload_bytes;       // None: the engine's own.
   CheckpointPolicy checkpoint;
   OffloadPolicy offload = OffloadPolicy::kNone;
 

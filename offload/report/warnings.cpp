@@ -28,8 +28,17 @@ bool host_was_full(const EngineFigures& engine) {
   return engine.no_room_bytes + engine.no_room_recomputed_bytes > 0;
 }
 
+// The budget that would have to be raised: of a run's two, the lower one holds.
+const char* host_flag(const Report& report) {
+  const auto node = report.config.find("node-host-budget");
+  const bool holds = node != report.config.end() && node->is_number() &&
+                     report.host.budget_bytes == node->get<std::size_t>();
+  return holds ? "--node-host-budget" : "--host-budget";
+}
+
 // What became of what host memory had no room for.
-std::string no_room(const EngineFigures& engine) {
+std::string no_room(const Report& report) {
+  const EngineFigures& engine = report.engine;
   const std::size_t kept = engine.no_room_bytes;
   const std::size_t recomputed = engine.no_room_recomputed_bytes;
   std::string text =
@@ -38,7 +47,7 @@ std::string no_room(const EngineFigures& engine) {
     absl::StrAppend(&text, ", of which ", bytes_text(kept), " stayed on the device and ",
                     bytes_text(recomputed), " were computed again");
   }
-  return absl::StrCat(text, "; give it more with --host-budget");
+  return absl::StrCat(text, "; give it more with ", host_flag(report));
 }
 
 const Tally& kept(const EngineFigures& engine, Kept why) {
@@ -47,7 +56,7 @@ const Tally& kept(const EngineFigures& engine, Kept why) {
 
 std::string why_nothing(const Report& report) {
   const EngineFigures& engine = report.engine;
-  if (host_was_full(engine)) return no_room(engine);
+  if (host_was_full(engine)) return no_room(report);
   if (engine.kept_bytes + engine.recomputed_bytes == 0) return "nothing was saved";
   const Tally& small = kept(engine, Kept::kSmall);
   if (small.tensors == 0) {
@@ -65,7 +74,7 @@ std::string why_nothing(const Report& report) {
 // What the device held at its peak, and what would lower that.
 std::string why_no_gain(const Report& report) {
   const bool offload = asked(report, "offload") != "none";
-  if (offload && host_was_full(report.engine)) return no_room(report.engine);
+  if (offload && host_was_full(report.engine)) return no_room(report);
   const BytesByPurpose& at_peak = report.device.memory.at_peak;
   const auto most = static_cast<std::size_t>(
       std::max_element(at_peak.bytes.begin(), at_peak.bytes.end()) - at_peak.bytes.begin());
@@ -116,6 +125,11 @@ std::vector<Warning> find_warnings(const Report& report) {
   std::vector<Warning> warnings;
   const bool offload = asked(report, "offload") != "none";
   const bool checkpoint = asked(report, "checkpoint") != "none";
+  // Always, whatever else there is to say: tools look for the code.
+  if (host_was_full(report.engine)) {
+    warnings.push_back(
+        {"host_full", absl::StrCat("not all was offloaded: ", no_room(report))});
+  }
   if (report.time.steps == 0 || (!offload && !checkpoint)) return warnings;
   add_replanned("to the host", report.engine.d2h_plan, warnings);
   add_replanned("from the host", report.engine.h2d_plan, warnings);
@@ -142,9 +156,6 @@ std::vector<Warning> find_warnings(const Report& report) {
         {higher ? "peak_higher" : "peak_unchanged",
          absl::StrCat(done(report), ", but the peak did not move: ", bytes_text(peak),
                       ", without ", bytes_text(*without), "; ", why_no_gain(report))});
-  } else if (!nothing && offload && host_was_full(report.engine)) {
-    warnings.push_back(
-        {"host_full", absl::StrCat("not all was offloaded: ", no_room(report.engine))});
   }
   return warnings;
 }

@@ -70,6 +70,21 @@ TEST_F(HostLimitsTest, ReadsHowMuchMayBeLocked) {
   EXPECT_FALSE(read().memlock_bytes);
 }
 
+TEST_F(HostLimitsTest, NamesTheLimitOfTheAddressSpaceAndTheCommandThatRaisesIt) {
+  EXPECT_FALSE(read().address_room_bytes());
+  write("proc/self/limits",
+        "Max address space         1048576              unlimited            bytes     \n");
+  write("proc/self/status", "Name:\tebb\nVmSize:\t    1000 kB\n");
+  EXPECT_EQ(read().address_room_bytes(), 24U * 1024);
+  EXPECT_EQ(read().why_not_mapped(24 * 1024), "");
+  EXPECT_THAT(read().why_not_mapped(24 * 1024 + 1),
+              AllOf(HasSubstr("RLIMIT_AS (ulimit -v) allows 1 MiB (1048576 bytes)"),
+                    HasSubstr("to raise it: ulimit -v unlimited")));
+  EXPECT_THAT(read().why_no_room(std::size_t{1} << 20), HasSubstr("RLIMIT_AS"));
+  write("proc/self/status", "VmSize:\t    9000 kB\n");
+  EXPECT_EQ(read().address_room_bytes(), 0U);
+}
+
 TEST_F(HostLimitsTest, ReadsACgroupOfVersion2) {
   write("proc/self/cgroup", "0::/job\n");
   write("sys/fs/cgroup/job/memory.max", "1000000\n");

@@ -45,7 +45,8 @@ class Main(unittest.TestCase):
         self.assert_wrong("--nvme", "train", "--nvme", "/scratch")
         self.assert_wrong("`ebb train --help`", "train", "--frobnicate")
         self.assert_wrong("--steps", "train", "--steps")
-        self.assert_wrong("--steps", "train", "--steps", "1", "--steps", "2")
+        self.assert_wrong("--steps is given 2 times: give it once", "train", "--steps", "1", "--steps", "2")
+        self.assert_wrong("--dry is given 2 times", "train", *SMALL, "--dry", "--dry")
         self.assert_wrong("EBB_NVME", "train", *SMALL, EBB_NVME="/scratch")
         self.assert_wrong("EBB_DEVICE_BUDGET", "train", *SMALL, EBB_DEVICE_BUDGET="much")
 
@@ -60,6 +61,33 @@ class Main(unittest.TestCase):
         self.assertIn("step 2/2", done.stderr)
         self.assertIn("device memory", done.stdout)
         self.assertNotIn("step 2/2", done.stdout)
+
+    def under_limit(self, kib, *arguments):
+        """Under `ulimit -v`."""
+        return subprocess.run(
+            ["bash", "-c", f'ulimit -v {kib} && exec "$@"', "bash", EBB, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            timeout=300,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def test_a_limit_of_the_address_space_ends_no_run_that_fits_it(self):
+        roomy = str(2 << 20)  # KiB.
+        for more in (["--offload", "saved"], ["--verify-gradients"], ["--device", "sim:free"]):
+            done = self.under_limit(roomy, "train", *SMALL, *more)
+            self.assertEqual(done.returncode, 0, (more, done.stderr))
+        done = self.under_limit(roomy, "train", "--stress", "--steps", "10", "--threads", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_limit_of_the_address_space_is_named(self):
+        tight = str(400 << 10)
+        for line in ("--hidden 1024 --layers 8 --heads 2 --seq 16 --batch 1 --steps 1 --threads 1", "--stress --threads 1"):
+            done = self.under_limit(tight, "train", *line.split())
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("RLIMIT_AS", done.stderr)
+            self.assertIn("ulimit -v unlimited", done.stderr)
 
     def test_json_is_the_report(self):
         done = self.ebb("train", *SMALL, "--json", "--report", "r.json")

@@ -74,9 +74,7 @@ TEST_F(PreflightTest, ReservesNothingForWhatIsOverAndNotTakenBackYet) {
                                  {"min-offload-bytes", "0"},
                                  {"checkpoint", "every:2"},
                                  {"offload", "saved"}});
-  // A pool as small as this one may have holes where its largest block should go: once.
-  constexpr std::size_t kLogitsBytes = std::size_t{2} * 64 * 1000 * 4;
-  EXPECT_LE(run.figures.engine.no_room_bytes, kLogitsBytes);
+  EXPECT_EQ(run.figures.engine.no_room_bytes, 0U);
   EXPECT_LE(static_cast<double>(run.host_reserve_bytes),
             1.05 * static_cast<double>(run.figures.host.peak_requested_bytes));
 }
@@ -138,12 +136,23 @@ TEST_F(PreflightTest, NamesASmallestHostBudgetThatWorksAndBelowWhichNothingDoes)
       smallest);
 }
 
+// The device has what the run reserves with all the host memory it wants (its peak of live
+// bytes would not do: places between blocks are lost), and less than what it needs to keep
+// there what 8 KiB of host memory have no room for. That is more than just those bytes, as
+// much as a tensor takes has to be free besides (EngineOptions), and where a bit more room
+// makes the arena place blocks otherwise such budgets work in between: so one is looked
+// for.
 TEST_F(PreflightTest, NamesBothBudgetsWhereEitherWouldDo) {
   const Flags policy{{"offload", "saved"}};
-  const Clearance open = cleared(policy);
-  const std::size_t device = open.figures.memory.peak_reserved_bytes / 20 * 21;
-  const Flags tight = with(with(policy, "device-budget", device), "host-budget", 8192);
-  const Refusal refusal = refused(tight);
+  const std::size_t open = cleared(policy).figures.memory.peak_reserved_bytes;
+  std::size_t device = open;
+  const auto tight = [&] {
+    return with(with(policy, "device-budget", device), "host-budget", 8192);
+  };
+  while (device <= open / 100 * 102 && !std::holds_alternative<Refusal>(verdict(tight()))) {
+    device += 4096;
+  }
+  const Refusal refusal = refused(tight());
   ASSERT_TRUE(refusal.smallest_host_budget_bytes.has_value());
   ASSERT_TRUE(refusal.smallest_device_budget_bytes.has_value());
   EXPECT_THAT(refusal.message,
@@ -152,49 +161,6 @@ TEST_F(PreflightTest, NamesBothBudgetsWhereEitherWouldDo) {
                      *refusal.smallest_host_budget_bytes));
   (void)cleared(with(with(policy, "device-budget", *refusal.smallest_device_budget_bytes),
                      "host-budget", 8192));
-}
-
-HostLimits leaves(std::size_t bytes) {
-  HostLimits limits;
-  limits.cgroup = {.file = "/sys/fs/cgroup/job/memory.max",
-                   .group = "/job",
-                   .limit_bytes = bytes + 1000,
-                   .used_bytes = 1000};
-  return limits;
-}
-
-TEST_F(PreflightTest, RefusesASimulatedDeviceThatTheMachineHasNoRoomFor) {
-  const Clearance run = cleared({{"offload", "saved"}});
-  const std::size_t needs = run.figures.memory.peak_reserved_bytes + run.host_reserve_bytes;
-  const config::RunConfig real = test::tiny_request();
-  EXPECT_FALSE(machine_refusal(real, run, leaves(needs)));
-  EXPECT_FALSE(machine_refusal(real, run, {}));
-  const auto refusal = machine_refusal(real, run, leaves(needs - 1));
-  ASSERT_TRUE(refusal.has_value());
-  EXPECT_THAT(refusal->message,
-              AllOf(HasSubstr("/job/memory.max allows"), HasSubstr("to raise it: echo"),
-                    HasSubstr("what is offloaded"), HasSubstr("add --dry")));
-  EXPECT_FALSE(
-      machine_refusal(test::tiny_request({{"dry", "true"}}), run, leaves(needs - 1)));
-  EXPECT_TRUE(machine_refusal(test::tiny_request({{"verify-gradients", "true"}}), run,
-                              leaves(needs)));
-}
-
-TEST_F(PreflightTest, RefusesAHostBudgetThatTheMachineWillNeverHave) {
-  const config::RunConfig asks = test::tiny_request({{"host-budget", "4096"}});
-  EXPECT_FALSE(host_budget_refusal(asks, {}));
-  EXPECT_FALSE(host_budget_refusal(asks, leaves(4096)));
-  const auto refusal = host_budget_refusal(asks, leaves(3000));
-  ASSERT_TRUE(refusal.has_value());
-  EXPECT_EQ(refusal->code, absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(refusal->message,
-              AllOf(HasSubstr("4 KiB"), HasSubstr("/job/memory.max"),
-                    HasSubstr("lower --host-budget, or raise the limit: echo")));
-  HostLimits machine;
-  machine.total_bytes = 4095;
-  EXPECT_THAT(host_budget_refusal(asks, machine)->message, HasSubstr("RAM"));
-  EXPECT_FALSE(host_budget_refusal(
-      test::tiny_request({{"host-budget", "4096"}, {"dry", "true"}}), machine));
 }
 
 TEST_F(PreflightTest, TakesTheCapacityForABudget) {

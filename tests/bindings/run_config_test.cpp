@@ -110,6 +110,18 @@ TEST(RunConfigTest, TakesEveryFlag) {
   EXPECT_FALSE(run.dry);
 }
 
+TEST(RunConfigTest, TellsTheTwoHostBudgetsApart) {
+  const RunConfig node = config({{"host-budget", "2GiB"}, {"node-host-budget", "1GiB"}});
+  EXPECT_EQ(node.host_budget_flag, "--node-host-budget");
+  EXPECT_EQ(to_json(node)["host-budget"], std::size_t{1} << 30);
+  EXPECT_EQ(to_json(node)["node-host-budget"], std::size_t{1} << 30);
+  const RunConfig own = config({{"host-budget", "1GiB"}, {"node-host-budget", "2GiB"}});
+  EXPECT_EQ(own.host_budget_flag, "--host-budget");
+  EXPECT_EQ(own.host_budget_bytes, std::size_t{1} << 30);
+  EXPECT_EQ(to_json(own)["node-host-budget"], std::size_t{2} << 30);
+  EXPECT_TRUE(to_json(config({}))["node-host-budget"].is_null());
+}
+
 TEST(RunConfigTest, GivesALongSequenceAsManyPositions) {
   EXPECT_EQ(config({{"model", "gpt2"}, {"seq", "8192"}}).model.positions, 8192);
   EXPECT_EQ(config({{"model", "gpt2"}, {"seq", "8"}}).model.positions, 1024);

@@ -28,7 +28,7 @@ bench::SoakFigures figures() {
 }
 
 TEST(StressReportTest, HasEveryFigureForMachines) {
-  const auto json = to_json(figures());
+  const auto json = to_json(figures(), SoakEnd::kPass);
   EXPECT_EQ(json["passed"], true);
   EXPECT_EQ(json["events"]["held"], 7);
   EXPECT_EQ(json["events"].size(), bench::kSoakEvents);
@@ -41,7 +41,7 @@ TEST(StressReportTest, HasEveryFigureForMachines) {
 
 TEST(StressReportTest, SaysTheSameInWords) {
   EXPECT_THAT(
-      to_text(figures()),
+      to_text(figures(), SoakEnd::kPass),
       AllOf(HasSubstr("stress, 20 steps: passed"), HasSubstr("held 7"),
             HasSubstr("6 steps without room"), HasSubstr("1234 compared bit for bit"),
             HasSubstr("99 accesses checked, 0 violations"), HasSubstr("3 MiB"),
@@ -51,9 +51,15 @@ TEST(StressReportTest, SaysTheSameInWords) {
 TEST(StressReportTest, BeginsWithWhatWentWrong) {
   bench::SoakFigures bad = figures();
   bad.problems = {"step 7 (held): gradients differ"};
-  EXPECT_EQ(to_json(bad)["passed"], false);
-  EXPECT_THAT(to_text(bad),
+  EXPECT_EQ(to_json(bad, SoakEnd::kFail)["passed"], false);
+  EXPECT_THAT(to_text(bad, SoakEnd::kFail),
               AllOf(HasSubstr("20 steps: FAILED"), HasSubstr("PROBLEM: step 7 (held)")));
+}
+
+TEST(StressReportTest, SaysOfASoakWithoutAProblemThatDidNotEndThatItDidNotPass) {
+  EXPECT_EQ(to_json(figures(), SoakEnd::kFail)["passed"], false);
+  EXPECT_TRUE(to_json(figures(), SoakEnd::kInterrupted)["passed"].is_null());
+  EXPECT_THAT(to_text(figures(), SoakEnd::kInterrupted), HasSubstr("steps: INTERRUPTED"));
 }
 
 }  // namespace

@@ -59,6 +59,20 @@ TEST_F(StressTest, FailsWhereTheDeviceIsTooSmallForItsModel) {
   EXPECT_EQ(run({{"device-budget", {"--device-budget", "4096"}}}), kFailed);
   EXPECT_THAT(report()["error"]["message"].get<std::string>(), HasSubstr("device memory"));
   EXPECT_THAT(err_.text(), HasSubstr("device memory"));
+  EXPECT_EQ(report()["stress"]["passed"], false);
+  const auto smallest =
+      report()["error"]["smallest_device_budget_bytes"].get<std::size_t>();
+  const std::string budget = std::to_string(smallest);
+  EXPECT_THAT(err_.text(), HasSubstr("--device-budget " + budget + " is the smallest"));
+  EXPECT_EQ(run({{"device-budget", {"--device-budget", budget}}}), kSuccess);
+}
+
+TEST_F(StressTest, NamesTheSmallestHostBudgetToo) {
+  EXPECT_EQ(run({{"node-host-budget", {"--node-host-budget", "1"}}}), kFailed);
+  const auto smallest = report()["error"]["smallest_host_budget_bytes"].get<std::size_t>();
+  const std::string budget = std::to_string(smallest);
+  EXPECT_THAT(err_.text(), HasSubstr("--node-host-budget " + budget + " is the smallest"));
+  EXPECT_EQ(run({{"host-budget", {"--host-budget", budget}}}), kSuccess);
 }
 
 TEST_F(StressTest, FailsWhereTheMachineDoesNotHaveTheHostBudget) {

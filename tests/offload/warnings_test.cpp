@@ -52,7 +52,8 @@ TEST(WarningsTest, SaysLoudlyThatNothingWasOffloaded) {
   report.engine.no_room_bytes = 100;
   EXPECT_THAT(
       find_warnings(report),
-      ElementsAre(warning("nothing_offloaded", "no room for 100 B", "--host-budget")));
+      ElementsAre(warning("host_full", "no room for 100 B"),
+                  warning("nothing_offloaded", "no room for 100 B", "--host-budget")));
   report.engine = {};
   EXPECT_THAT(find_warnings(report),
               ElementsAre(warning("nothing_offloaded", "nothing was saved", "")));
@@ -64,6 +65,23 @@ TEST(WarningsTest, SaysWhatHostMemoryHadNoRoomFor) {
   EXPECT_THAT(
       find_warnings(report),
       ElementsAre(warning("host_full", "not all was offloaded", "3 MiB", "--host-budget")));
+}
+
+TEST(WarningsTest, SaysThatTheHostWasFullOfARunThatDidNotEndToo) {
+  Report report = sound();
+  report.time.steps = 0;
+  report.engine.no_room_bytes = kMiB;
+  EXPECT_THAT(find_warnings(report), ElementsAre(warning("host_full", "1 MiB")));
+}
+
+TEST(WarningsTest, NamesTheHostBudgetThatHolds) {
+  Report report = sound();
+  report.engine.no_room_bytes = kMiB;
+  report.host.budget_bytes = 100;
+  report.config["node-host-budget"] = 200;
+  EXPECT_THAT(find_warnings(report), ElementsAre(warning("host_full", "with --host-")));
+  report.config["node-host-budget"] = 100;
+  EXPECT_THAT(find_warnings(report), ElementsAre(warning("host_full", "with --node-host")));
 }
 
 TEST(WarningsTest, SaysWhatBecameOfWhatHostMemoryHadNoRoomFor) {
@@ -86,7 +104,8 @@ TEST(WarningsTest, SaysLoudlyThatThePeakDidNotMoveAndWhy) {
                           "most of it is optimizer, 600 MiB of 890 MiB", "--batch")));
   report.engine.no_room_bytes = 5;
   EXPECT_THAT(find_warnings(report),
-              ElementsAre(warning("peak_unchanged", "no room for 5 B", "--host-budget")));
+              ElementsAre(warning("host_full", "no room for 5 B"),
+                          warning("peak_unchanged", "no room for 5 B", "--host-budget")));
 }
 
 TEST(WarningsTest, SaysWhatWouldLowerAPeakOfActivations) {

@@ -84,6 +84,29 @@ TEST(Profile, ReadsAFile) {
   EXPECT_EQ(profile.d2h.bytes_per_second, load_profile("a100-pcie4").d2h.bytes_per_second);
 }
 
+TEST(Profile, ReadsHowTheLinkChangesAndNamesTheKeyThatIsWrong) {
+  Json json = shipped("a100-pcie4");
+  json["link_changes"] = {{{"seconds", 1}, {"d2h", 0.5}, {"h2d", 1}},
+                          {{"seconds", 2}, {"d2h", 1}, {"h2d", 0}}};
+  const Profile profile = load_profile(write(json.dump()));
+  ASSERT_EQ(profile.link_changes.size(), 2U);
+  EXPECT_EQ(profile.link_changes[0].d2h, 0.5);
+  EXPECT_EQ(profile.link_changes[1].seconds, 2);
+  EXPECT_EQ(profile.link_changes[1].h2d, 0);
+  const auto load = [](const Json& wrong) {
+    return [path = write(wrong.dump())] { (void)load_profile(path); };
+  };
+  json["link_changes"][1]["seconds"] = 0.5;
+  EXPECT_THAT(load(json), refuses("link_changes[1]: 'seconds'"));
+  json["link_changes"][1]["seconds"] = 2;
+  json["link_changes"][1]["h2d"] = -1;
+  EXPECT_THAT(load(json), refuses("link_changes[1]: 'h2d' is -1"));
+  json["link_changes"][1].erase("h2d");
+  EXPECT_THAT(load(json), refuses("link_changes[1]: 'h2d' is missing"));
+  json["link_changes"] = 7;
+  EXPECT_THAT(load(json), refuses("'link_changes' is 7; it must be a list"));
+}
+
 TEST(Profile, SaysWhichNamesWouldWork) {
   EXPECT_THAT([] { load_profile("a100"); }, refuses("'a100'", "a100-pcie4, h100-pcie5"));
 }

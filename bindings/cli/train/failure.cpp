@@ -1,9 +1,36 @@
 #include "bindings/cli/train/failure.h"
 
+#include <array>
 #include <cstddef>
 #include <new>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "allocator/host_limits.h"
+
 namespace ebb::cli {
+namespace {
+
+// A library has budgets and options, a program flags that set them.
+std::string with_flags(const std::string& message) {
+  struct Name {
+    const char* option;
+    const char* flag;
+  };
+  constexpr std::array<Name, 2> kNames{
+      {{"host budget", "--host-budget"}, {"device budget", "--device-budget"}}};
+  std::string text = message;
+  for (const Name& name : kNames) {
+    const bool needs = absl::StrContains(text, name.option);
+    if (needs && !absl::StrContains(text, name.flag)) {
+      absl::StrAppend(&text, " (", name.flag, ")");
+    }
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string sentence(const Error& error) {
   const std::string message = error.what();
@@ -16,15 +43,21 @@ std::string sentence(const Error& error) {
 
 Refusal failure(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) {
-    return {
-        .code = known->code(), .message = sentence(*known), .resource = known->resource()};
+    return {.code = known->code(),
+            .message = with_flags(sentence(*known)),
+            .resource = known->resource()};
   }
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    const bool mapped = read_host_limits().address_space_bytes.has_value();
     return {.code = absl::StatusCode::kResourceExhausted,
             .message =
-                "this machine gave the process no more host memory, apart from what "
-                "is offloaded: end what else uses it, or take a smaller --batch, "
-                "--seq or model",
+                mapped
+                    ? absl::StrCat("this process may map no more memory: RLIMIT_AS "
+                                   "(ulimit -v) forbids it; to raise it: ",
+                                   how_to_map_more())
+                    : "this machine gave the process no more host memory, apart from what "
+                      "is offloaded: end what else uses it, or take a smaller --batch, "
+                      "--seq or model",
             .resource = Error::Resource::kHostMemory};
   }
   return {.code = absl::StatusCode::kInternal, .message = error.what()};

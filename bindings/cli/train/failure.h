@@ -6,7 +6,7 @@
 #include <string>
 
 #include "allocator/error.h"
-#include "bindings/cli/train/preflight.h"
+#include "bindings/cli/train/refusal.h"
 
 namespace ebb::cli {
 

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "allocator/bytes_text.h"
 #include "allocator/host_memory.h"
 #include "bindings/cli/train/budget_search.h"
 
@@ -20,8 +19,11 @@ using config::RunConfig;
 
 // A search tries many budgets: a few steps show what all of them need.
 constexpr std::int64_t kSearchSteps = 4;
-// Address space is all that a dry pool takes, and there are 128 TiB of it.
+// More than any machine has.
 constexpr std::size_t kMostDryPool = std::size_t{16} << 40;
+// What a pool takes, as parts of what is parked in it at most.
+constexpr std::array kSlacks{1.0, 1.02, 1.045, 1.048, 1.08, 1.15, 1.3, 1.6};
+constexpr double kLittle = 1.04;
 
 RunConfig with_policy(const RunConfig& config, const char* checkpoint,
                       OffloadPolicy offload) {
@@ -96,12 +98,16 @@ bool Preflight::clear(const RunConfig& config, std::optional<std::size_t> limit,
            exact.engine.no_room_bytes == first.engine.no_room_bytes &&
            exact.memory.peak_reserved_bytes == first.memory.peak_reserved_bytes;
   };
-  // A pool that is full of holes makes the engine wait: then a little more is taken.
-  for (const double slack : {1.0, 1.02, 1.045}) {
+  // A pool that is full of holes makes the engine wait: then a little more is taken, up to
+  // 5 % of what was asked for. Past that only a tensor that finds no room at all counts, as
+  // in a pool of two or three blocks: the pool would grow by all of it.
+  for (const double slack : kSlacks) {
     std::size_t reserve =
         std::min(static_cast<std::size_t>(slack * parked), host_limit(config));
     DryFigures exact = rehearse(reserve);
-    if (!same(exact) && slack < 1.04) continue;
+    const bool last = reserve == host_limit(config) || slack == kSlacks.back();
+    const bool shut_out = exact.engine.no_room_bytes > first.engine.no_room_bytes;
+    if (!same(exact) && !last && (slack < kLittle || shut_out)) continue;
     if (!exact.fits) return false;
     // A pool with room to spare takes back late what is over: less may do as well.
     for (std::size_t less = exact.host.peak_taken_bytes; less < reserve / 100 * 96;
@@ -190,48 +196,20 @@ std::string Preflight::suggestion(std::size_t budget) const {
 
 Refusal Preflight::refuse(std::optional<std::size_t> budget) const {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
-  Refusal refusal;
-  refusal.smallest_device_budget_bytes = smallest(config_, budget.value_or(kAll));
-  refusal.smallest_host_budget_bytes = smallest_host(budget);
-  const auto device = refusal.smallest_device_budget_bytes;
-  const auto host = refusal.smallest_host_budget_bytes;
-  const std::string has =
-      !budget ? "no limit of its device's memory"
-              : absl::StrCat(bytes_text(*budget),
-                             config_.device_budget_bytes
-                                 ? " (its device budget)"
-                                 : absl::StrCat(" (all that ", config_.device, " has)"));
-  if (host) {
-    refusal.resource = Error::Resource::kHostMemory;
-    refusal.message =
-        absl::StrCat("the run needs ", bytes_text(*host), " of host memory and has ",
-                     bytes_text(*config_.host_budget_bytes),
-                     " (its host budget): it would fit with "
-                     "--host-budget ",
-                     *host);
-    if (device) {
-      absl::StrAppend(&refusal.message, ", or with --device-budget ", *device);
+  Shortage shortage{
+      .device_budget_bytes = budget,
+      .smallest_device_budget_bytes = smallest(config_, budget.value_or(kAll)),
+      .smallest_host_budget_bytes = smallest_host(budget),
+      .why_not = {},
+      .policy = {}};
+  if (!shortage.smallest_host_budget_bytes) {
+    if (shortage.smallest_device_budget_bytes) {
+      shortage.policy = suggestion(budget.value_or(kAll));
+    } else {
+      shortage.why_not = roomy(config_, std::min(steps_, kSearchSteps), budget).why_not;
     }
-    return refusal;
   }
-  if (!device) {
-    refusal.message =
-        absl::StrCat("the run does not fit ", has, " with a host budget of ",
-                     bytes_text(config_.host_budget_bytes.value_or(0)),
-                     ", whatever one of the two were: take a smaller --batch or --seq");
-    return refusal;
-  }
-  refusal.resource = Error::Resource::kDeviceMemory;
-  const std::string better = suggestion(budget.value_or(kAll));
-  refusal.message = absl::StrCat(
-      "the run needs ", bytes_text(*device), " of device memory and has ", has, ": ",
-      better.empty()
-          ? std::string(
-                "no policy of this release makes it fit, so take a smaller --batch, "
-                "--seq or model, or --device-budget ")
-          : absl::StrCat("it would fit with ", better, ", or with --device-budget "),
-      *device);
-  return refusal;
+  return refusal(config_, shortage);
 }
 
 Verdict Preflight::run() {
@@ -250,10 +228,11 @@ Verdict Preflight::run() {
   const std::optional<std::size_t> budget = device_budget_bytes(config_);
   const std::optional<std::size_t> capacity = config_.profile.capacity_bytes;
   if (budget && capacity && *budget > *capacity) {
-    return Refusal{.code = absl::StatusCode::kInvalidArgument,
-                   .message = absl::StrCat("the device budget of ", bytes_text(*budget),
-                                           " is more than ", config_.device,
-                                           " has: ", bytes_text(*capacity))};
+    const Compared sizes = compared(*budget, *capacity);
+    return Refusal{
+        .code = absl::StatusCode::kInvalidArgument,
+        .message = absl::StrCat("the device budget of ", sizes.needs, " is more than ",
+                                config_.device, " has: ", sizes.has)};
   }
   Clearance clearance;
   if (clear(config_, budget, clearance)) return clearance;
@@ -277,50 +256,6 @@ std::int64_t dry_steps(const config::RunConfig& config) {
 
 Verdict preflight(const config::RunConfig& config, const Interrupt& interrupt) {
   return Preflight(config, interrupt).run();
-}
-
-std::optional<Refusal> host_budget_refusal(const config::RunConfig& config,
-                                           const HostLimits& limits) {
-  if (!config.host_budget_bytes || config.dry) return std::nullopt;
-  const std::size_t budget = *config.host_budget_bytes;
-  const auto refusal = [&](const std::string& whose, std::size_t limit,
-                           const std::string& what_to_do) {
-    return Refusal{
-        .code = absl::StatusCode::kInvalidArgument,
-        .message = absl::StrCat("the host budget of ", bytes_text(budget), " is more than ",
-                                whose, ": ", bytes_text(limit), "; ", what_to_do)};
-  };
-  if (limits.total_bytes && budget > *limits.total_bytes) {
-    return refusal("the RAM of this machine", *limits.total_bytes, "lower --host-budget");
-  }
-  if (limits.cgroup && budget > limits.cgroup->limit_bytes) {
-    return refusal(
-        absl::StrCat("the limit in ", limits.cgroup->file), limits.cgroup->limit_bytes,
-        absl::StrCat("lower --host-budget, or raise the limit: ",
-                     limits.cgroup->how_to_raise(limits.cgroup->used_bytes + budget)));
-  }
-  return std::nullopt;
-}
-
-std::optional<Refusal> machine_refusal(const config::RunConfig& config,
-                                       const Clearance& clearance,
-                                       const HostLimits& limits) {
-  if (config.dry) return std::nullopt;
-  const std::size_t device = clearance.figures.memory.peak_reserved_bytes;
-  const std::size_t host = clearance.host_reserve_bytes;
-  // The second device, and a copy of weights and gradients on the way to it.
-  const std::size_t verifier =
-      config.verify_gradients ? 2 * clearance.without.peak_bytes : 0;
-  const std::string why = limits.why_no_room(device + host + verifier);
-  if (why.empty()) return std::nullopt;
-  return Refusal{
-      .code = absl::StatusCode::kResourceExhausted,
-      .message = absl::StrCat(
-          why, ". The simulated device takes ", bytes_text(device), " of it",
-          host > 0 ? absl::StrCat(", what is offloaded ", bytes_text(host)) : "",
-          verifier > 0 ? absl::StrCat(", --verify-gradients ", bytes_text(verifier)) : "",
-          ": add --dry, or take a smaller --batch, --seq or model"),
-      .resource = Error::Resource::kHostMemory};
 }
 
 }  // namespace ebb::cli

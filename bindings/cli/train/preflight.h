@@ -6,15 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <variant>
 
-#include "absl/status/status.h"
-
-#include "allocator/error.h"
-#include "allocator/host_limits.h"
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/train/dry_run.h"
+#include "bindings/cli/train/refusal.h"
 #include "bindings/config/run_config.h"
 
 namespace ebb::cli {
@@ -36,15 +32,6 @@ struct Clearance {
   DryFigures figures;
 };
 
-// A run that does not.
-struct Refusal {
-  absl::StatusCode code = absl::StatusCode::kResourceExhausted;
-  std::string message;  // One sentence: what it needs, what there is, what would fit.
-  Error::Resource resource = Error::Resource::kOther;  // That is not enough.
-  std::optional<std::size_t> smallest_device_budget_bytes = std::nullopt;
-  std::optional<std::size_t> smallest_host_budget_bytes = std::nullopt;
-};
-
 using Verdict = std::variant<Clearance, Refusal>;
 
 // The budget that holds for the run: what was asked for, else the device's capacity.
@@ -56,16 +43,5 @@ std::int64_t dry_steps(const config::RunConfig& config);
 // A run is cleared if and only if a dry run of it works within its budgets. Deterministic,
 // whether the run itself is dry or not. Throws Error{kCancelled}.
 Verdict preflight(const config::RunConfig& config, const Interrupt& interrupt);
-
-// Refuses a host budget of more than the machine will ever have: a mistake, however little
-// the run parks. Not of a dry run.
-std::optional<Refusal> host_budget_refusal(const config::RunConfig& config,
-                                           const HostLimits& limits);
-
-// A simulated device's memory is this machine's: refuses a run that is not dry and needs
-// more of it than `limits` leave.
-std::optional<Refusal> machine_refusal(const config::RunConfig& config,
-                                       const Clearance& clearance,
-                                       const HostLimits& limits);
 
 }  // namespace ebb::cli

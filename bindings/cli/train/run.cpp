@@ -44,10 +44,12 @@ std::unique_ptr<device::Device> checked(std::unique_ptr<device::Device> device, 
   return checking;
 }
 
-std::unique_ptr<device::Device> make_reference_device() {
+std::unique_ptr<device::Device> make_reference_device(
+    std::optional<std::size_t> limit_bytes) {
   device::SimOptions options;
   options.profile = device::load_profile("free");
   options.order.kind = device::Order::Kind::kEager;
+  options.limit_bytes = limit_bytes;
   return device::make_sim_device(options, cpu_kernels());
 }
 
@@ -76,8 +78,9 @@ Run::Run(const config::RunConfig& config, const RunSetup& setup,
                .min_offload_bytes = config.min_offload_bytes,
                .device_budget_bytes = setup.device_budget_bytes}),
       model_(*device_, config.model, config.seed),
-      reference_device_(config.verify_gradients && !setup.dry ? make_reference_device()
-                                                              : nullptr),
+      reference_device_(config.verify_gradients && !setup.dry
+                            ? make_reference_device(setup.reference_limit_bytes)
+                            : nullptr),
       verifier_(reference_device_ == nullptr ? nullptr
                                              : std::make_unique<train::GradientVerifier>(
                                                    *reference_device_, config.model)),

@@ -30,6 +30,8 @@ struct RunSetup {
   // What the engine may count on where the host is full. None: that limit, which in a
   // run is the rehearsal's peak; both decide alike only if both are told the same.
   std::optional<std::size_t> device_budget_bytes = std::nullopt;
+  // Of the device that gradients are compared with; none: all that the machine has.
+  std::optional<std::size_t> reference_limit_bytes = std::nullopt;
   std::size_t host_reserve_bytes = 0;  // Pinned before the first step.
   bool record = false;                 // Work out where time goes, and the bound.
 };

@@ -2,7 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,8 +19,11 @@
 #include "bench/soak/soak.h"
 #include "bindings/cli/exit_code.h"
 #include "bindings/cli/progress.h"
+#include "bindings/cli/train/budget_search.h"
 #include "bindings/cli/train/failure.h"
+#include "bindings/cli/train/machine_limits.h"
 #include "bindings/cli/train/preflight.h"
+#include "bindings/cli/train/refusal.h"
 #include "bindings/cli/train/stress_report.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "runtime/device/check/check_device.h"
@@ -28,18 +35,39 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// A soak takes a few MiB. More is neither mapped nor pinned, whatever the budgets are.
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+// Too small a budget shows in the first steps.
+constexpr std::int64_t kSearchSteps = 50;
+
+struct Budgets {
+  std::size_t device_bytes = kMostBytes;
+  std::size_t host_bytes = bench::SoakOptions().host_budget_bytes;
+};
+
 struct Outcome {
   bench::SoakFigures figures;
   std::optional<Refusal> failure;
+
+  bool short_of_memory() const {
+    return figures.short_of_memory ||
+           (failure && failure->code == absl::StatusCode::kResourceExhausted);
+  }
+  SoakEnd end() const {
+    if (!failure) return SoakEnd::kPass;
+    return failure->code == absl::StatusCode::kCancelled ? SoakEnd::kInterrupted
+                                                         : SoakEnd::kFail;
+  }
 };
 
 std::unique_ptr<device::Device> make_device(const config::RunConfig& config,
+                                            std::size_t limit_bytes,
                                             const device::CheckDevice*& checker) {
   device::SimOptions options;
   options.profile = config.profile;
   options.profile.capacity_bytes = std::nullopt;  // The limit alone counts.
   options.order = config.order;
-  options.limit_bytes = device_budget_bytes(config);
+  options.limit_bytes = limit_bytes;
   auto device = device::make_sim_device(options, cpu_kernels());
   if (!config.check) return device;
   auto checking =
@@ -48,31 +76,32 @@ std::unique_ptr<device::Device> make_device(const config::RunConfig& config,
   return checking;
 }
 
-Outcome soak(const config::RunConfig& config, const Interrupt& interrupt, std::FILE* err) {
+using AfterStep = std::function<void(const bench::SoakFigures&)>;
+
+Outcome soak(const config::RunConfig& config, const Budgets& budgets, std::int64_t steps,
+             const AfterStep& after_step) {
   Outcome outcome;
   try {
     const device::CheckDevice* checker = nullptr;
-    const auto device = make_device(config, checker);
+    const auto device = make_device(config, budgets.device_bytes, checker);
     device::SimOptions plain;
     plain.profile = device::load_profile("free");
     plain.order.kind = device::Order::Kind::kEager;
+    plain.limit_bytes = kMostBytes;
     const auto reference = device::make_sim_device(plain, cpu_kernels());
-    Progress progress(err, isatty(fileno(err)) != 0, config.steps);
     bench::SoakOptions options;
-    options.steps = config.steps;
+    options.steps = steps;
     options.seed = config.seed;
     options.policy = config.offload == config::OffloadPolicy::kInputs
                          ? offload::Policy::kInputs
                          : offload::Policy::kSaved;
     options.min_offload_bytes =
         config.min_offload_bytes.value_or(options.min_offload_bytes);
-    options.host_budget_bytes =
-        config.host_budget_bytes.value_or(options.host_budget_bytes);
+    options.host_budget_bytes = budgets.host_bytes;
     options.checker = checker;
     options.progress = [&](const bench::SoakFigures& so_far) {
       outcome.figures = so_far;  // What was done until an end that nobody expected.
-      interrupt.check("in the soak");
-      progress.update(so_far.steps, so_far.last_loss);
+      after_step(so_far);
     };
     outcome.figures = bench::run_soak(*device, *reference, options);
     if (!outcome.figures.passed()) {
@@ -85,13 +114,82 @@ Outcome soak(const config::RunConfig& config, const Interrupt& interrupt, std::F
   return outcome;
 }
 
+// Of `budget`, which is one of `budgets`: the smallest with which the first steps pass.
+std::optional<std::size_t> smallest(const config::RunConfig& config, Budgets budgets,
+                                    std::size_t Budgets::*budget,
+                                    const Interrupt& interrupt) {
+  const auto works = [&](std::size_t bytes) {
+    budgets.*budget = bytes;
+    const Outcome outcome =
+        soak(config, budgets, std::min(config.steps, kSearchSteps),
+             [&](const bench::SoakFigures&) { interrupt.check("in the soak"); });
+    if (outcome.end() == SoakEnd::kInterrupted) interrupt.check("in the soak");
+    return outcome.end() == SoakEnd::kPass;
+  };
+  const std::size_t fails = budgets.*budget;
+  std::size_t enough = std::max(2 * fails, std::size_t{1} << 20);
+  while (enough < kMostBytes && !works(enough)) enough *= 2;
+  if (enough >= kMostBytes) return std::nullopt;
+  return smallest_budget(fails, enough, works);
+}
+
+// Names the budget that is too small, and the smallest that works.
+Refusal too_small(const config::RunConfig& config, const Budgets& budgets,
+                  const Refusal& first, const Interrupt& interrupt) {
+  Refusal refusal = first;
+  refusal.code = absl::StatusCode::kResourceExhausted;
+  const auto say_so = [&](const char* what, std::size_t has, const std::string& flag,
+                          std::size_t needs) {
+    const Compared sizes = compared(needs, has);
+    refusal.message =
+        absl::StrCat("the soak needs ", sizes.needs, " of ", what, " and has ", sizes.has,
+                     ": ", flag, " ", needs, " is the smallest that its first ",
+                     std::min(config.steps, kSearchSteps), " steps work with");
+  };
+  if (const auto needs = smallest(config, budgets, &Budgets::device_bytes, interrupt)) {
+    refusal.resource = Error::Resource::kDeviceMemory;
+    refusal.smallest_device_budget_bytes = needs;
+    say_so("device memory", budgets.device_bytes, "--device-budget", *needs);
+  } else if (const auto host = smallest(config, budgets, &Budgets::host_bytes, interrupt)) {
+    refusal.resource = Error::Resource::kHostMemory;
+    refusal.smallest_host_budget_bytes = host;
+    say_so("host memory", budgets.host_bytes, config.host_budget_flag, *host);
+  }
+  return refusal;
+}
+
+Outcome soak_or_say_why(const config::RunConfig& config, const Interrupt& interrupt,
+                        std::FILE* err) {
+  Budgets budgets;
+  budgets.device_bytes =
+      std::min(device_budget_bytes(config).value_or(kMostBytes), kMostBytes);
+  budgets.host_bytes =
+      std::min(config.host_budget_bytes.value_or(budgets.host_bytes), kMostBytes);
+  Outcome outcome;
+  {
+    Progress progress(err, isatty(fileno(err)) != 0, config.steps);
+    outcome = soak(config, budgets, config.steps, [&](const bench::SoakFigures& so_far) {
+      interrupt.check("in the soak");
+      progress.update(so_far.steps, so_far.last_loss);
+    });
+  }
+  if (outcome.failure && outcome.short_of_memory()) {
+    try {
+      outcome.failure = too_small(config, budgets, *outcome.failure, interrupt);
+    } catch (const std::exception& error) {
+      outcome.failure = failure(error);
+    }
+  }
+  return outcome;
+}
+
 ordered_json report(const config::RunConfig& config, const Environment& environment,
                     const Outcome& outcome) {
   ordered_json asked = {{"stress", true}};
   ordered_json all = config::to_json(config);
   for (const char* flag :
        {"steps", "seed", "threads", "device", "device-budget", "host-budget",
-        "min-offload-bytes", "offload", "check", "order"}) {
+        "node-host-budget", "min-offload-bytes", "offload", "check", "order"}) {
     asked[flag] = all[flag];
   }
   ordered_json json = {{"version", 1},
@@ -101,10 +199,17 @@ ordered_json report(const config::RunConfig& config, const Environment& environm
                          {"commit", environment.commit},
                          {"cpu", environment.cpu},
                          {"threads", config.threads}}},
-                       {"stress", to_json(outcome.figures)}};
+                       {"stress", to_json(outcome.figures, outcome.end())}};
   if (outcome.failure) {
-    json["error"] = {{"code", absl::StatusCodeToString(outcome.failure->code)},
-                     {"message", outcome.failure->message}};
+    const auto size = [](const std::optional<std::size_t>& bytes) {
+      return bytes ? ordered_json(*bytes) : ordered_json(nullptr);
+    };
+    const Refusal& failed = *outcome.failure;
+    json["error"] = {
+        {"code", absl::StatusCodeToString(failed.code)},
+        {"message", failed.message},
+        {"smallest_device_budget_bytes", size(failed.smallest_device_budget_bytes)},
+        {"smallest_host_budget_bytes", size(failed.smallest_host_budget_bytes)}};
   }
   return json;
 }
@@ -117,12 +222,12 @@ int stress(const config::RunConfig& config, const Environment& environment,
   outcome.failure = host_budget_refusal(config, read_host_limits());
   if (!outcome.failure) {
     set_cpu_threads(config.threads);
-    outcome = soak(config, interrupt, output.err);
+    outcome = soak_or_say_why(config, interrupt, output.err);
   }
   if (outcome.failure) say(output.err, outcome.failure->message);
   const std::string text = report(config, environment, outcome).dump(1) + "\n";
   if (!config.report.empty()) io::write_atomically(config.report, text);
-  const std::string result = config.json ? text : to_text(outcome.figures);
+  const std::string result = config.json ? text : to_text(outcome.figures, outcome.end());
   if (config.json || outcome.figures.steps > 0) std::fputs(result.c_str(), output.out);
   std::fflush(output.out);
   return outcome.failure ? kFailed : kSuccess;

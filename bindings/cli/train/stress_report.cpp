@@ -53,6 +53,23 @@ ordered_json finite_or_null(double value) {
   return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
 }
 
+ordered_json passed(SoakEnd end) {
+  if (end == SoakEnd::kInterrupted) return nullptr;
+  return end == SoakEnd::kPass;
+}
+
+const char* in_words(SoakEnd end) {
+  switch (end) {
+    case SoakEnd::kPass:
+      return "passed";
+    case SoakEnd::kInterrupted:
+      return "INTERRUPTED";
+    case SoakEnd::kFail:
+      break;
+  }
+  return "FAILED";
+}
+
 void row(std::string& text, const char* label, const std::string& value) {
   absl::StrAppendFormat(&text, "  %-12s %s\n", label, value);
 }
@@ -92,9 +109,9 @@ std::string memory_table(const std::vector<SoakWindow>& windows) {
 
 }  // namespace
 
-ordered_json to_json(const SoakFigures& figures) {
+ordered_json to_json(const SoakFigures& figures, SoakEnd end) {
   const offload::EngineFigures& engine = figures.engine;
-  return {{"passed", figures.passed()},
+  return {{"passed", passed(end)},
           {"problems", figures.problems},
           {"steps", figures.steps},
           {"events", events_json(figures)},
@@ -123,10 +140,10 @@ ordered_json to_json(const SoakFigures& figures) {
           {"wall_seconds", figures.wall_seconds}};
 }
 
-std::string to_text(const SoakFigures& figures) {
+std::string to_text(const SoakFigures& figures, SoakEnd end) {
   const offload::EngineFigures& engine = figures.engine;
-  std::string text = absl::StrCat("stress, ", figures.steps,
-                                  " steps: ", figures.passed() ? "passed" : "FAILED", "\n");
+  std::string text =
+      absl::StrCat("stress, ", figures.steps, " steps: ", in_words(end), "\n");
   for (const std::string& problem : figures.problems) {
     absl::StrAppend(&text, "  PROBLEM: ", problem, "\n");
   }

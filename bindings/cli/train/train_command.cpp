@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "allocator/bytes_text.h"
 #include "allocator/error.h"
 #include "allocator/host_limits.h"
 #include "bindings/cli/environment.h"
@@ -21,6 +22,7 @@
 #include "bindings/cli/progress.h"
 #include "bindings/cli/train/failure.h"
 #include "bindings/cli/train/learned.h"
+#include "bindings/cli/train/machine_limits.h"
 #include "bindings/cli/train/preflight.h"
 #include "bindings/cli/train/run.h"
 #include "bindings/cli/train/run_report.h"
@@ -115,6 +117,7 @@ int TrainCommand::refuse(const Refusal& refusal) {
                    .smallest_device_budget_bytes = refusal.smallest_device_budget_bytes,
                    .smallest_host_budget_bytes = refusal.smallest_host_budget_bytes,
                    .resource = refusal.resource};
+  say_warnings();
   say(output_.err, refusal.message);
   if (config().json) std::fputs(offload::to_text(report_).c_str(), output_.out);
   write_report();
@@ -132,13 +135,25 @@ void TrainCommand::take_steps(Run& run, std::vector<train::StepResult>& steps) {
 
 int TrainCommand::carry_out(const Clearance& clearance) {
   const bool dry = config().dry;
-  if (const auto refusal = machine_refusal(config(), clearance, read_host_limits())) {
+  const HostLimits limits = read_host_limits();
+  if (const auto refusal = machine_refusal(config(), clearance, limits)) {
     return refuse(*refusal);
+  }
+  const DeviceAddresses addresses = device_addresses(config(), clearance, limits);
+  if (addresses.limited) {
+    report_.warnings.push_back(
+        {"address_space",
+         absl::StrCat("the simulated device takes addresses for ",
+                      bytes_text(*addresses.device_limit_bytes),
+                      " only, as RLIMIT_AS (ulimit -v) leaves no more; to raise it: ",
+                      how_to_map_more())});
+    say_warnings();
   }
   Run run(config(),
           {.dry = dry,
-           .device_limit_bytes = clearance.device_limit_bytes,
+           .device_limit_bytes = addresses.device_limit_bytes,
            .device_budget_bytes = device_budget_bytes(config()),
+           .reference_limit_bytes = addresses.reference_limit_bytes,
            .host_reserve_bytes = clearance.host_reserve_bytes,
            .record = true},
           dry ? nullptr : &*request_.data);

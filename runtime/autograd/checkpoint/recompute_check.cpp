@@ -42,10 +42,10 @@ std::string advice(const char* op) {
     return "whoever saved it brought other bytes back, or it was written in place by "
            "something that autograd does not know of";
   }
-  return "the op, or one before it whose output was not compared (--verify-recompute 1 "
-         "compares all), gives other results for the same inputs: let it draw random "
+  return "the op, or one before it whose output was not compared (comparing every "
+         "one finds it), gives other results for the same inputs: let it draw random "
          "numbers by autograd::next_random() only, leave what it keeps from run to run as "
-         "it is where autograd::recomputing(), or leave its layer out of --checkpoint";
+         "it is where autograd::recomputing(), or checkpoint no segment with its layer";
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ struct Range {
 constexpr Range kRate{1, 1e19};         // Bytes or FLOPs per second.
 constexpr Range kSeconds{0, 1};         // Latencies.
 constexpr Range kCapacity{4096, 1e16};  // Bytes.
+constexpr Range kPart{0, 1000};         // Of a rate.
+constexpr Range kMoment{0, 1e9};        // Seconds of a run.
 constexpr std::size_t kMaxFileBytes = 1 << 20;
 
 class Reader {
@@ -69,13 +71,25 @@ class Reader {
     const Reader reader(absl::StrCat(where_, ": ", key), at(key));
     reader.only({"value", "source"});
     (void)reader.text("source");
-    const Json& value = reader.at("value");
-    const double number =
-        value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
-    EBB_CHECK(number >= range.least && number <= range.most, kInvalidArgument,
-              reader.where_, ": 'value' is ", value.dump(), "; it must be a number from ",
-              range.least, " to ", range.most);
-    return number;
+    return reader.number("value", range);
+  }
+
+  // [{"seconds": number, "d2h": number, "h2d": number}, …], in the order of their times.
+  std::vector<LinkChange> link_changes(const char* key) const {
+    std::vector<LinkChange> changes;
+    if (!has(key)) return changes;
+    EBB_CHECK(at(key).is_array(), kInvalidArgument, where_, ": '", key, "' is ",
+              at(key).dump(), "; it must be a list");
+    for (const Json& json : at(key)) {
+      const Reader reader(absl::StrCat(where_, ": ", key, "[", changes.size(), "]"), json);
+      reader.only({"seconds", "d2h", "h2d"});
+      changes.push_back({reader.number("seconds", kMoment), reader.number("d2h", kPart),
+                         reader.number("h2d", kPart)});
+      EBB_CHECK(changes.size() < 2 || changes.rbegin()[1].seconds <= changes.back().seconds,
+                kInvalidArgument, reader.where_,
+                ": 'seconds' is before the change that comes first");
+    }
+    return changes;
   }
 
   LinkRate link(const char* key) const {
@@ -86,6 +100,16 @@ class Reader {
   }
 
  private:
+  double number(const char* key, Range range) const {
+    const Json& value = at(key);
+    const double number =
+        value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+    EBB_CHECK(number >= range.least && number <= range.most, kInvalidArgument, where_,
+              ": '", key, "' is ", value.dump(), "; it must be a number from ", range.least,
+              " to ", range.most);
+    return number;
+  }
+
   const Json& at(const char* key) const {
     const auto it = json_.find(key);
     EBB_CHECK(it != json_.end(), kInvalidArgument, where_, ": '", key, "' is missing");
@@ -125,8 +149,8 @@ Profile parse(const std::string& where, absl::string_view text) {
   }
   reader.only({"name", "free", "capacity_bytes", "f32_flops_per_second",
                "bf16_flops_per_second", "memory_bytes_per_second", "launch_seconds",
-               "host_submit_seconds", "d2h", "h2d", "duplex_bytes_per_second", "network",
-               "disk_write", "disk_read"});
+               "host_submit_seconds", "d2h", "h2d", "duplex_bytes_per_second",
+               "link_changes", "network", "disk_write", "disk_read"});
   Profile profile;
   profile.name = reader.text("name");
   if (reader.has("capacity_bytes")) {
@@ -143,6 +167,7 @@ Profile parse(const std::string& where, absl::string_view text) {
   if (reader.has("duplex_bytes_per_second")) {
     profile.duplex_bytes_per_second = reader.figure("duplex_bytes_per_second", kRate);
   }
+  profile.link_changes = reader.link_changes("link_changes");
   profile.network = reader.link("network");
   profile.disk_write = reader.link("disk_write");
   profile.disk_read = reader.link("disk_read");

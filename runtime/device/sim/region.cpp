@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 
 #include "allocator/error.h"
+#include "allocator/host_limits.h"
 
 namespace ebb::device {
 namespace {
@@ -60,9 +61,14 @@ Region::Region(std::size_t bytes, bool backed) : bytes_(bytes), backed_(backed) 
   }
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  EBB_CHECK(data != MAP_FAILED, kResourceExhausted, "cannot map ", bytes,
-            " bytes for the simulated device: ", std::system_category().message(errno),
-            "; give it a smaller budget");
+  if (data == MAP_FAILED) {
+    const int error = errno;
+    const std::string limit = read_host_limits().why_not_mapped(bytes);
+    throw Error(absl::StatusCode::kResourceExhausted,
+                absl::StrCat("cannot map ", bytes, " bytes for the simulated device: ",
+                             limit.empty() ? std::system_category().message(error) : limit,
+                             "; or give the device a smaller budget"));
+  }
   base_ = reinterpret_cast<std::uintptr_t>(data);
 }
 
