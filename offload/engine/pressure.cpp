@@ -53,7 +53,7 @@ void Engine::Impl::throw_no_room(std::size_t bytes, const SaveSite& site) const 
                            store_.fullness(), "; and the device, with a budget of ",
                            device_budget().value_or(0),
                            " bytes, has none to keep them in, beside ", books().held_bytes,
-                           " that it keeps for that reason; raise --host-budget"),
+                           " that it keeps for that reason; a larger host budget would do"),
               Error::Resource::kHostMemory);
 }
 
@@ -86,7 +86,7 @@ std::string Engine::Impl::holds() const {
   if (held == 0) return {};
   return absl::StrCat("of these, ", held,
                       " are saved tensors that host memory had no room for (",
-                      store_.fullness(), "), so a larger --host-budget would do as well");
+                      store_.fullness(), "), so a larger host budget would do as well");
 }
 
 }  // namespace ebb::offload

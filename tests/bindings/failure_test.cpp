@@ -26,6 +26,16 @@ TEST(FailureTest, LeavesOutWhereInTheSourceAnErrorWasRaisedUnlessItIsAFaultOfOur
   EXPECT_EQ(sentence(Error(absl::StatusCode::kInvalidArgument, "a [b] c")), "a [b] c");
 }
 
+TEST(FailureTest, NamesTheFlagOfABudgetThatTheLibraryNames) {
+  const auto message = [](const char* text) {
+    return failure(Error(absl::StatusCode::kResourceExhausted, text)).message;
+  };
+  EXPECT_EQ(message("a larger host budget would do"),
+            "a larger host budget would do (--host-budget)");
+  EXPECT_EQ(message("a larger device budget, or --device-budget 7"),
+            "a larger device budget, or --device-budget 7");
+}
+
 TEST(FailureTest, MemoryThatTheProcessDidNotGetIsTheHosts) {
   const Refusal refusal = failure(std::bad_alloc());
   EXPECT_EQ(refusal.code, absl::StatusCode::kResourceExhausted);

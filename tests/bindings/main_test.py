@@ -73,8 +73,13 @@ class Main(unittest.TestCase):
             stdin=subprocess.DEVNULL,
         )
 
+    def skip_where_addresses_are_taken_ahead(self):
+        if self.under_limit(150 << 10, "--version").returncode != 0:
+            self.skipTest("a sanitizer maps more than any limit that is worth a test")
+
     def test_a_limit_of_the_address_space_ends_no_run_that_fits_it(self):
-        roomy = str(2 << 20)  # KiB.
+        self.skip_where_addresses_are_taken_ahead()
+        roomy = 2 << 20  # KiB.
         for more in (["--offload", "saved"], ["--verify-gradients"], ["--device", "sim:free"]):
             done = self.under_limit(roomy, "train", *SMALL, *more)
             self.assertEqual(done.returncode, 0, (more, done.stderr))
@@ -82,9 +87,10 @@ class Main(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_limit_of_the_address_space_is_named(self):
-        tight = str(400 << 10)
-        for line in ("--hidden 1024 --layers 8 --heads 2 --seq 16 --batch 1 --steps 1 --threads 1", "--stress --threads 1"):
-            done = self.under_limit(tight, "train", *line.split())
+        self.skip_where_addresses_are_taken_ahead()
+        large = "--hidden 1024 --layers 8 --heads 2 --seq 16 --batch 1 --steps 1 --threads 1"
+        for mib, line in ((400, large), (150, "--stress --threads 1")):
+            done = self.under_limit(mib << 10, "train", *line.split())
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn("RLIMIT_AS", done.stderr)
             self.assertIn("ulimit -v unlimited", done.stderr)

@@ -1,5 +1,11 @@
 #include "bindings/cli/train/stress.h"
 
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,6 +79,15 @@ TEST_F(StressTest, NamesTheSmallestHostBudgetToo) {
   const std::string budget = std::to_string(smallest);
   EXPECT_THAT(err_.text(), HasSubstr("--node-host-budget " + budget + " is the smallest"));
   EXPECT_EQ(run({{"host-budget", {"--host-budget", budget}}}), kSuccess);
+}
+
+TEST_F(StressTest, HasNotPassedWhereItWasInterrupted) {
+  kill(getpid(), SIGINT);
+  while (!interrupt_.requested()) std::this_thread::yield();
+  EXPECT_EQ(run({}), kFailed);
+  EXPECT_EQ(report()["error"]["code"], "CANCELLED");
+  EXPECT_EQ(report()["stress"]["steps"], 1);
+  EXPECT_TRUE(report()["stress"]["passed"].is_null());
 }
 
 TEST_F(StressTest, FailsWhereTheMachineDoesNotHaveTheHostBudget) {

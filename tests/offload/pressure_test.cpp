@@ -201,7 +201,7 @@ TEST(PressureTest, TellsHostMemoryFromDeviceMemory) {
   EXPECT_THAT([&] { make_more(); },
               fails_with(Code::kResourceExhausted, "no device memory",
                          "1048576 are saved tensors that host memory had no room for",
-                         "--host-budget"));
+                         "a larger host budget"));
   const Tensor last = world.make(5, kBlock, 1e-6);
   const Tensor others = world.make(6, 3 * kBlock, 1e-6);
   EXPECT_EQ(resource([&] { (void)world.engine->pack(last, site(false)); }),

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <new>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -47,7 +48,10 @@ Refusal failure(const std::exception& error) {
             .message = with_flags(sentence(*known)),
             .resource = known->resource()};
   }
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  const bool no_thread =  // Its stack found no room, as a rule.
+      system != nullptr && system->code() == std::errc::resource_unavailable_try_again;
+  if (no_thread || dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
     const bool mapped = read_host_limits().address_space_bytes.has_value();
     return {.code = absl::StatusCode::kResourceExhausted,
             .message =

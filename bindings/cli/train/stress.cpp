@@ -36,7 +36,7 @@ namespace {
 using nlohmann::ordered_json;
 
 // A soak takes a few MiB. More is neither mapped nor pinned, whatever the budgets are.
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 // Too small a budget shows in the first steps.
 constexpr std::int64_t kSearchSteps = 50;
 

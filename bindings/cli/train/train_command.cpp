@@ -214,7 +214,7 @@ int train(const config::Settings& flags, const Output& output) {
     }
     return TrainCommand(std::move(*request), output).run();
   } catch (const std::exception& error) {  // The report could not be written.
-    say(output.err, error.what());
+    say(output.err, failure(error).message);
     return kFailed;
   }
 }

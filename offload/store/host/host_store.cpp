@@ -70,8 +70,8 @@ std::string HostStore::fullness() const {
   const bool capped = stats.limit_bytes < std::numeric_limits<std::size_t>::max();
   return absl::StrCat(
       "of ", capped ? absl::StrCat(stats.limit_bytes, " bytes of") : "all the machine's",
-      " host memory (--host-budget), ", stats.pinned_bytes, " bytes are pinned and ",
-      stats.requested_bytes, " in use");
+      " host memory, ", stats.pinned_bytes, " bytes are pinned and ", stats.requested_bytes,
+      " in use");
 }
 
 bool HostStore::grow(std::size_t bytes) {
