@@ -21,33 +21,6 @@ offload::EngineOptions engine_options(const SoakOptions& options) {
   return {.policy = options.policy, .min_offload_bytes = options.min_offload_bytes};
 }
 
-offload::EngineFigures sum(const offload::EngineFigures& a,
-                           const offload::EngineFigures& b) {
-  offload::EngineFigures sum = a;
-  sum.kept_bytes += b.kept_bytes;
-  sum.offloaded_bytes += b.offloaded_bytes;
-  sum.shared_bytes += b.shared_bytes;
-  sum.recomputed_bytes += b.recomputed_bytes;
-  for (std::size_t why = 0; why < sum.kept.size(); ++why) {
-    sum.kept[why].tensors += b.kept[why].tensors;
-    sum.kept[why].bytes += b.kept[why].bytes;
-  }
-  sum.largest_small_bytes = std::max(a.largest_small_bytes, b.largest_small_bytes);
-  sum.no_room_bytes += b.no_room_bytes;
-  sum.no_room_recomputed_bytes += b.no_room_recomputed_bytes;
-  sum.room_waits += b.room_waits;
-  sum.d2h_bytes += b.d2h_bytes;
-  sum.h2d_bytes += b.h2d_bytes;
-  sum.revived_bytes += b.revived_bytes;
-  sum.dropped_bytes += b.dropped_bytes;
-  sum.refetched_bytes += b.refetched_bytes;
-  sum.blocks += b.blocks;
-  sum.hits += b.hits;
-  sum.late += b.late;
-  sum.missed += b.missed;
-  return sum;
-}
-
 std::vector<std::byte> bytes_of(const Tensor& tensor) {
   std::vector<std::byte> bytes(tensor.bytes());
   tensor::copy_to_host(tensor, bytes.data());
@@ -145,7 +118,9 @@ SoakMemory SoakProgramme::memory() {
 }
 
 offload::EngineFigures SoakProgramme::engine_figures() const {
-  return sum(engines_before_, engine_->figures());
+  offload::EngineFigures figures = engines_before_;
+  figures += engine_->figures();
+  return figures;
 }
 
 SoakEvent SoakProgramme::draw_event() {

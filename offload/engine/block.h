@@ -8,11 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
-#include <vector>
+
+#include "absl/container/inlined_vector.h"
 
 #include "allocator/event.h"
+#include "offload/engine/link_watch.h"
+#include "offload/engine/sent_log.h"
 #include "offload/store/store.h"
 #include "runtime/tensor/storage.h"
 
@@ -36,9 +38,11 @@ struct Piece {
   Span span;
   std::unique_ptr<StoredBlock> stored;
   Fate fate = Fate::kSent;
-  std::uint64_t sent_generation = 0;  // Of the list of what was sent,
-  std::size_t sent_index = 0;         // and its place there.
+  SentLog::Mark sent{};    // Its place among what was sent,
+  LinkWatch::Mark copy{};  // and among the link's copies.
 };
+
+using Pieces = absl::InlinedVector<Piece, 1>;
 
 // Device memory in which a block's bytes may still be as they were saved: the storage that
 // they were saved from, or one that they were fetched to. Others keep it, or nobody.
@@ -72,10 +76,11 @@ struct BlockView {
 // copy compute is not ordered after yet), or in device memory that it was fetched to or
 // found in again, or neither.
 struct Block {
-  Span span;                  // Of the storage that it was saved from (see `original`).
-  std::vector<Piece> pieces;  // Side by side; they cover the whole block.
+  Span span;  // Of the storage that it was saved from (see `original`).
+  // Nearly always one piece, which one tensor was saved over, and which comes back once.
+  Pieces pieces;  // Side by side; they cover the whole block.
   Place original;
-  std::vector<Place> copies;
+  absl::InlinedVector<Place, 1> copies;
 
   tensor::StorageRef device;         // Null: in the store only.
   std::size_t device_begin = 0;      // Of the block within it, in bytes.
@@ -83,9 +88,10 @@ struct Block {
   Event fetched;                     // The end of the copy to `device`, if it was fetched.
   bool fetch_unused = false;         // It was fetched ahead, and no use has come.
   bool in_window = false;
-  std::list<Block*>::iterator window_place;
+  Block* window_older = nullptr;
+  Block* window_newer = nullptr;
 
-  std::vector<BlockView*> views;
+  absl::InlinedVector<BlockView*, 1> views;
   std::size_t wanted = 0;  // Those that backward is not done with.
 
   std::uint64_t walk = 0;    // The backward that lists it,

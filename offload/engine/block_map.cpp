@@ -6,7 +6,21 @@
 namespace ebb::offload {
 namespace {
 
-// `block` takes over all that `other` has and is.
+// Room in the first of `parts` for all that they have, and for `pieces` more.
+void reserve(Block& block, const BlockMap::Matches& parts, std::size_t pieces) {
+  std::size_t copies = 0;
+  std::size_t views = 0;
+  for (const BlockMap::Match& part : parts) {
+    pieces += part.block->pieces.size();
+    copies += part.block->copies.size();
+    views += part.block->views.size();
+  }
+  block.pieces.reserve(pieces);
+  block.copies.reserve(copies);
+  block.views.reserve(views);
+}
+
+// `block` takes over all that `other` has and is. It has room for it.
 void absorb(Block& block, Block& other) {
   std::move(other.pieces.begin(), other.pieces.end(), std::back_inserter(block.pieces));
   other.pieces.clear();
@@ -22,12 +36,12 @@ void absorb(Block& block, Block& other) {
 
 }  // namespace
 
-std::vector<BlockMap::Match> BlockMap::find(std::uint64_t storage, std::uint64_t version,
-                                            const Span& span) const {
-  std::vector<Match> matches;
+BlockMap::Matches BlockMap::find(std::uint64_t storage, std::uint64_t version,
+                                 const Span& span) const {
+  Matches matches;
   const auto found = entries_.find({storage, version});
   if (found == entries_.end()) return matches;
-  const std::vector<Match>& entries = found->second;
+  const Matches& entries = found->second;
   auto entry = std::partition_point(
       entries.begin(), entries.end(),
       [&](const Match& before) { return before.span.end() <= span.begin; });
@@ -37,38 +51,46 @@ std::vector<BlockMap::Match> BlockMap::find(std::uint64_t storage, std::uint64_t
   return matches;
 }
 
-Block& BlockMap::join(const tensor::StorageRef& storage, const Span& span,
-                      std::vector<Piece> pieces, const std::vector<Match>& parts) {
+Block& BlockMap::join(const tensor::StorageRef& storage, const Span& span, Pieces pieces,
+                      const Matches& parts) {
   const std::uint64_t version = storage->version()->value;
-  Block* block = nullptr;
   Span whole = span;
-  if (parts.empty()) {
-    block = blocks_.insert(std::make_unique<Block>()).first->get();
-  } else {
-    block = parts.front().block;
+  if (!parts.empty()) {
     const std::size_t end = std::max(span.end(), parts.back().span.end());
     whole.begin = std::min(span.begin, parts.front().span.begin);
     whole.bytes = end - whole.begin;
   }
+
+  // First all that takes memory.
+  std::unique_ptr<Block> made = parts.empty() ? std::make_unique<Block>() : nullptr;
+  Block& block = parts.empty() ? *made : *parts.front().block;
+  if (!parts.empty()) reserve(block, parts, pieces.size());
+  if (made != nullptr) blocks_.insert(std::move(made));
+  Matches* entries = nullptr;
+  try {
+    entries = &entries_[{storage->id(), version}];
+    entries->reserve(entries->size() + 1);
+  } catch (...) {
+    if (parts.empty()) blocks_.erase(blocks_.find(&block));
+    throw;
+  }
+
   for (const Match& part : parts) {
-    remove(part.block->original);
-    if (part.block == block) continue;
-    for (const Place& copy : part.block->copies) {
-      remove(copy);
-      insert(copy, *block, false);
-    }
-    absorb(*block, *part.block);
+    entries->erase(position(*entries, part.span.begin));
+    if (part.block == &block) continue;
+    for (const Place& copy : part.block->copies) hand_over(copy, block);
+    absorb(block, *part.block);
     blocks_.erase(blocks_.find(part.block));
   }
-  std::move(pieces.begin(), pieces.end(), std::back_inserter(block->pieces));
-  std::sort(block->pieces.begin(), block->pieces.end(),
+  std::move(pieces.begin(), pieces.end(), std::back_inserter(block.pieces));
+  std::sort(block.pieces.begin(), block.pieces.end(),
             [](const Piece& a, const Piece& b) { return a.span.begin < b.span.begin; });
-  block->span = whole;
-  block->original = {{}, storage->version(), storage->id(), version, whole.begin, whole};
+  block.span = whole;
+  block.original = {{}, storage->version(), storage->id(), version, whole.begin, whole};
   // A job may write its own memory without telling us.
-  if (!storage->adopted()) block->original.storage = storage;
-  insert(block->original, *block, true);
-  return *block;
+  if (!storage->adopted()) block.original.storage = storage;
+  entries->insert(position(*entries, whole.begin), {&block, whole, whole.begin, true});
+  return block;
 }
 
 void BlockMap::add_copy(Block& block) {
@@ -77,7 +99,8 @@ void BlockMap::add_copy(Block& block) {
     remove(place);
     return true;
   };
-  std::erase_if(block.copies, gone);
+  block.copies.erase(std::remove_if(block.copies.begin(), block.copies.end(), gone),
+                     block.copies.end());
   const tensor::StorageRef& storage = block.device;
   block.copies.push_back({storage, storage->version(), storage->id(), block.device_version,
                           block.device_begin, block.span});
@@ -90,22 +113,34 @@ void BlockMap::erase(Block& block) noexcept {
   blocks_.erase(blocks_.find(&block));
 }
 
+BlockMap::Matches::iterator BlockMap::position(Matches& entries,
+                                               std::size_t begin) noexcept {
+  return std::partition_point(entries.begin(), entries.end(),
+                              [&](const Match& entry) { return entry.span.begin < begin; });
+}
+
 void BlockMap::insert(const Place& place, Block& block, bool original) {
-  std::vector<Match>& entries = entries_[{place.id, place.at_version}];
-  const auto before = std::partition_point(
-      entries.begin(), entries.end(),
-      [&](const Match& entry) { return entry.span.begin < place.begin; });
-  entries.insert(before,
+  Matches& entries = entries_[{place.id, place.at_version}];
+  entries.insert(position(entries, place.begin),
                  {&block, {place.begin, place.span.bytes}, place.span.begin, original});
 }
 
 void BlockMap::remove(const Place& place) noexcept {
   const auto found = entries_.find({place.id, place.at_version});
   if (found == entries_.end()) return;  // There was no memory to enter it.
-  std::vector<Match>& entries = found->second;
-  std::erase_if(entries,
-                [&](const Match& entry) { return entry.span.begin == place.begin; });
+  Matches& entries = found->second;
+  const auto entry = position(entries, place.begin);
+  if (entry != entries.end() && entry->span.begin == place.begin) entries.erase(entry);
   if (entries.empty()) entries_.erase(found);
+}
+
+void BlockMap::hand_over(const Place& place, Block& block) noexcept {
+  const auto found = entries_.find({place.id, place.at_version});
+  if (found == entries_.end()) return;
+  const auto entry = position(found->second, place.begin);
+  if (entry != found->second.end() && entry->span.begin == place.begin) {
+    entry->block = &block;
+  }
 }
 
 }  // namespace ebb::offload

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 
 #include "offload/engine/block.h"
 
@@ -25,16 +25,17 @@ class BlockMap {
     std::size_t block_begin = 0;  // and where that is in its own.
     bool original = false;        // Those two are one.
   };
+  using Matches = absl::InlinedVector<Match, 1>;
 
   // The blocks with any of the bytes, by where they begin.
-  std::vector<Match> find(std::uint64_t storage, std::uint64_t version,
-                          const Span& span) const;
+  Matches find(std::uint64_t storage, std::uint64_t version, const Span& span) const;
 
   // A block over `span` of `storage` as it is, in the store as `pieces`; with whatever
   // `parts` (blocks of that storage that overlap it, each on no other device memory than
-  // that, if on any) have become one with it.
-  Block& join(const tensor::StorageRef& storage, const Span& span,
-              std::vector<Piece> pieces, const std::vector<Match>& parts);
+  // that, if on any) have become one with it. If it throws, for want of memory, all is as
+  // before.
+  Block& join(const tensor::StorageRef& storage, const Span& span, Pieces pieces,
+              const Matches& parts);
 
   // `block` was fetched: `block.device` has its bytes too.
   void add_copy(Block& block);
@@ -46,11 +47,15 @@ class BlockMap {
  private:
   using Key = std::pair<std::uint64_t, std::uint64_t>;  // Storage, version.
 
+  // Where a place comes, or is, among a storage's entries.
+  static Matches::iterator position(Matches& entries, std::size_t begin) noexcept;
   void insert(const Place& place, Block& block, bool original);
   void remove(const Place& place) noexcept;
+  // The place is one of `block` from now on.
+  void hand_over(const Place& place, Block& block) noexcept;
 
   absl::flat_hash_set<std::unique_ptr<Block>> blocks_;
-  absl::flat_hash_map<Key, std::vector<Match>> entries_;  // Disjoint, by begin.
+  absl::flat_hash_map<Key, Matches> entries_;  // Disjoint, by begin.
 };
 
 }  // namespace ebb::offload

@@ -35,11 +35,11 @@ Engine::Impl::Impl(device::Device& device, Store& store, const EngineOptions& op
       min_offload_bytes_(
           std::max<std::size_t>(1, options.min_offload_bytes.value_or(
                                        default_min_offload_bytes(device.capability())))),
-      device_budget_bytes_(options.device_budget_bytes),
       fetcher_(device),
       window_(device),
       d2h_watch_(device.capability().d2h, device.capability().host_submit_seconds),
-      h2d_watch_(device.capability().h2d, device.capability().host_submit_seconds) {
+      h2d_watch_(device.capability().h2d, device.capability().host_submit_seconds),
+      held_room_(device, options.device_budget_bytes) {
   device_.memory().add_reclaimer(*this);
 }
 
@@ -75,7 +75,7 @@ void Engine::Impl::destroy(Block& block) noexcept {
   if (Walk* walk = walk_of(block)) walk->forget(block);
   for (const Piece& piece : block.pieces) {
     if (piece.fate == Piece::Fate::kSent) figures_.dropped_bytes += piece.span.bytes;
-    if (piece.fate != Piece::Fate::kFetched) d2h_watch_.cancelled(piece.stored->stored());
+    if (piece.fate != Piece::Fate::kFetched) d2h_watch_.cancelled(piece.copy);
   }
   blocks_.erase(block);
 }
@@ -96,14 +96,6 @@ Walk* Engine::Impl::walk_of(const Block& block) noexcept {
   return nullptr;
 }
 
-std::vector<SentBlock> Engine::Impl::take_sent_blocks() {
-  std::vector<SentBlock> blocks = std::exchange(sent_in_step_, {});
-  blocks.insert(blocks.end(), sent_.begin(), sent_.end());
-  sent_.clear();
-  ++sent_generation_;
-  return blocks;
-}
-
 EngineFigures Engine::Impl::figures() const {
   EngineFigures figures = figures_;
   figures.d2h_plan = d2h_watch_.plan();
@@ -114,16 +106,15 @@ EngineFigures Engine::Impl::figures() const {
 void Engine::Impl::end_step() {
   d2h_watch_.end_step(device_);
   h2d_watch_.end_step(device_);
-  for (const auto& walk : finished_) {
-    const Judgement judgement = learned_.learn(*walk, device_);
+  for (const WalkRecord& walk : finished_) {
+    const Judgement judgement = learned_.learn(walk, device_);
     figures_.hits += judgement.hits;
     figures_.late += judgement.late;
   }
   finished_.clear();
-  sent_in_step_ = std::exchange(sent_, {});
-  ++sent_generation_;
+  sent_.end_step();
   if (const std::size_t missing = std::exchange(missing_bytes_, 0)) store_.grow(missing);
-  learn_room();
+  held_room_.end_step();
 }
 
 bool Engine::Impl::reclaim(std::size_t bytes) {

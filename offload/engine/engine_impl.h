@@ -14,8 +14,10 @@
 #include "offload/engine/block_map.h"
 #include "offload/engine/engine.h"
 #include "offload/engine/fetcher.h"
+#include "offload/engine/held_room.h"
 #include "offload/engine/lesson.h"
 #include "offload/engine/link_watch.h"
+#include "offload/engine/sent_log.h"
 #include "offload/engine/walk.h"
 #include "offload/engine/window.h"
 
@@ -43,11 +45,11 @@ class Engine::Impl final : public autograd::SavedTensorHooks,
   EngineBooks books() const {
     return {.blocks = blocks_.size(),
             .waiting_bytes = window_.bytes(),
-            .held_bytes = remade_.bytes + needed_.bytes,
+            .held_bytes = held_room_.bytes(),
             .backwards = walks_.size() + finished_.size(),
             .learned = learned_.size()};
   }
-  std::vector<SentBlock> take_sent_blocks();
+  std::vector<SentBlock> take_sent_blocks() { return sent_.take(); }
 
   // Brings the block to the device, if it is not there, and compute behind that.
   void use(Block& block);
@@ -60,11 +62,7 @@ class Engine::Impl final : public autograd::SavedTensorHooks,
   std::string holds() const override;
 
  private:
-  struct Held {
-    std::size_t bytes = 0;
-    std::size_t most = 0;  // So far.
-  };
-  using Parts = std::vector<BlockMap::Match>;
+  using Parts = BlockMap::Matches;
 
   // Nothing: it is to go.
   std::optional<Kept> why_keep(const Tensor& tensor, const autograd::SaveSite& site) const;
@@ -73,18 +71,15 @@ class Engine::Impl final : public autograd::SavedTensorHooks,
   std::optional<autograd::PackResult> do_without(const Tensor& tensor, std::size_t bytes,
                                                  const autograd::SaveSite& site);
   [[noreturn]] void throw_no_room(std::size_t bytes, const autograd::SaveSite& site) const;
-  bool may_hold(std::size_t bytes, bool can_recompute) const;
-  std::optional<std::size_t> device_budget() const;
-  // What the step that ends leaves of the device's budget to hold tensors in.
-  void learn_room();
   // Whether blocks that overlap what is saved of `storage` can become one: none is listed
   // by a backward, or lives on other device memory.
   bool can_join(const Parts& parts, const tensor::StorageRef& storage) noexcept;
   // Queues a copy to the store of what the parts lack of `span`, and makes all one block;
-  // null if there is no room.
+  // null if there is no room. No saved tensor owns a new one yet.
   Block* send(const tensor::StorageRef& storage, const Span& span, const Parts& parts,
-              const autograd::SaveSite& site);
-  void count_sent(Piece& piece, const Fence& made, std::int32_t stage);
+              const Fence& made);
+  // Notes the pieces that have been sent just now.
+  void note_sent(Block& block, const Fence& made, std::int32_t stage);
   std::unique_ptr<StoredBlock> put(std::uintptr_t device, std::size_t bytes,
                                    const Fence& after);
   std::size_t most_waiting_bytes(const device::LinkRate& link) const noexcept;
@@ -111,27 +106,21 @@ class Engine::Impl final : public autograd::SavedTensorHooks,
   Store& store_;
   const Policy policy_;
   const std::size_t min_offload_bytes_;
-  const std::optional<std::size_t> device_budget_bytes_;
   Fetcher fetcher_;
   Window window_;
   BlockMap blocks_;
-  std::vector<std::unique_ptr<Walk>> walks_;     // The innermost last.
-  std::vector<std::unique_ptr<Walk>> finished_;  // In this step.
+  std::vector<std::unique_ptr<Walk>> walks_;  // The innermost last.
+  std::vector<WalkRecord> finished_;          // In this step.
   // Itself during a backward: the last tensor that it packed may go before that ends.
   std::shared_ptr<Impl> busy_;
   Learned learned_;
   LinkWatch d2h_watch_;
   LinkWatch h2d_watch_;
-  std::vector<SentBlock> sent_;          // In this step,
-  std::vector<SentBlock> sent_in_step_;  // and in the last one.
-  std::uint64_t sent_generation_ = 1;
+  SentLog sent_;
+  HeldRoom held_room_;
   std::uint64_t walk_count_ = 0;
   std::size_t largest_bytes_ = 0;
   std::size_t missing_bytes_ = 0;  // In this step: what the store had no room for.
-  // On the device because the store was full: what could be made again, and what could not.
-  Held remade_;
-  Held needed_;
-  std::optional<std::size_t> may_hold_bytes_;  // Both. None: in the first step.
   EngineFigures figures_;
 };
 

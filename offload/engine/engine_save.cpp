@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/container/inlined_vector.h"
+
 #include "offload/engine/engine_impl.h"
 #include "offload/engine/packed.h"
 
@@ -14,9 +17,11 @@ using tensor::StorageRef;
 
 namespace {
 
+using Gaps = absl::InlinedVector<Span, 1>;
+
 // The bytes of `span` that no part has.
-std::vector<Span> gaps(const Span& span, const std::vector<BlockMap::Match>& parts) {
-  std::vector<Span> gaps;
+Gaps gaps(const Span& span, const BlockMap::Matches& parts) {
+  Gaps gaps;
   std::size_t begin = span.begin;
   for (const BlockMap::Match& part : parts) {
     if (part.span.begin > begin) gaps.push_back({begin, part.span.begin - begin});
@@ -66,6 +71,10 @@ PackResult Engine::Impl::pack(const Tensor& tensor, const SaveSite& site) {
   const Parts parts = blocks_.find(storage->id(), storage->version()->value, span);
 
   Block* block = nullptr;
+  // Whatever may throw here: a new block has no owner yet who would give it up.
+  auto orphan = absl::MakeCleanup([&] {
+    if (block != nullptr && block->views.empty()) destroy(*block);
+  });
   std::size_t begin = span.begin;  // In the block's own storage.
   if (parts.size() == 1 && parts.front().span.contains(span)) {
     block = parts.front().block;
@@ -73,15 +82,20 @@ PackResult Engine::Impl::pack(const Tensor& tensor, const SaveSite& site) {
     figures_.shared_bytes += span.bytes;
   } else {
     if (!can_join(parts, storage)) return keep(span.bytes, Kept::kInUse);
-    block = send(storage, span, parts, site);
+    Fence made = storage->last_write();
+    // A job may write its own memory without telling us: then it does so on its stream.
+    if (storage->adopted()) made.add(device_.current_stream().record());
+    block = send(storage, span, parts, made);
     if (block == nullptr) {
       if (auto answer = do_without(tensor, span.bytes, site)) return std::move(*answer);
-      if (store_.grow(span.bytes)) block = send(storage, span, parts, site);
+      if (store_.grow(span.bytes)) block = send(storage, span, parts, made);
       if (block == nullptr) throw_no_room(span.bytes, site);
     }
+    note_sent(*block, made, site.stage);
   }
   auto packed =
       std::make_unique<Packed>(shared_from_this(), *block, tensor, begin, site.op);
+  std::move(orphan).Cancel();
   shrink_window();  // May throw: now the block has an owner, who then gives it up.
   return packed;
 }
@@ -95,47 +109,44 @@ bool Engine::Impl::can_join(const Parts& parts, const StorageRef& storage) noexc
 }
 
 Block* Engine::Impl::send(const StorageRef& storage, const Span& span, const Parts& parts,
-                          const SaveSite& site) {
-  Fence made = storage->last_write();
-  // A job may write its own memory without telling us: then it does so on its stream.
-  if (storage->adopted()) made.add(device_.current_stream().record());
-  std::vector<Piece> pieces;
+                          const Fence& made) {
+  Pieces pieces;
+  std::size_t sent_bytes = 0;
   for (const Span& gap : gaps(span, parts)) {
     auto stored = put(storage->address() + gap.begin, gap.bytes, made);
     if (stored == nullptr) return nullptr;
     storage->used_until(stored->stored());
     pieces.push_back({.span = gap, .stored = std::move(stored)});
+    sent_bytes += gap.bytes;
   }
-
-  figures_.shared_bytes += span.bytes;
-  for (Piece& piece : pieces) {
-    figures_.shared_bytes -= piece.span.bytes;
-    count_sent(piece, made, site.stage);
-  }
-  bool waits = !pieces.empty();
+  const std::size_t sent_pieces = pieces.size();
+  bool waits = sent_pieces > 0;
   bool there = waits;
   for (const BlockMap::Match& part : parts) {
     waits = waits || part.block->in_window;
     there = there || part.block->device != nullptr;
-    if (part.block->in_window) window_.remove(*part.block);
   }
-  device_.memory().mark_sent(storage->address());
+  for (const BlockMap::Match& part : parts) give_up_device(*part.block);
   Block& block = blocks_.join(storage, span, std::move(pieces), parts);
+  // From here on nothing fails.
   if (there) put_on_device(block, storage, block.span.begin);
-  largest_bytes_ = std::max(largest_bytes_, block.bytes());
   if (waits) window_.push(block);
+  device_.memory().mark_sent(storage->address());
+  largest_bytes_ = std::max(largest_bytes_, block.bytes());
+  figures_.shared_bytes += span.bytes - sent_bytes;
+  figures_.blocks += sent_pieces;
+  figures_.offloaded_bytes += sent_bytes;
+  figures_.d2h_bytes += sent_bytes;
   return &block;
 }
 
-void Engine::Impl::count_sent(Piece& piece, const Fence& made, std::int32_t stage) {
-  piece.sent_generation = sent_generation_;
-  piece.sent_index = sent_.size();
-  d2h_watch_.queued(piece.span.bytes, made, device_.now(), piece.stored->stored());
-  sent_.push_back({piece.span.bytes, stage, false, {}, {}});
-  made.for_each([&](const Event& event) { sent_.back().made = event; });
-  ++figures_.blocks;
-  figures_.offloaded_bytes += piece.span.bytes;
-  figures_.d2h_bytes += piece.span.bytes;
+void Engine::Impl::note_sent(Block& block, const Fence& made, std::int32_t stage) {
+  for (Piece& piece : block.pieces) {
+    if (!piece.sent.empty()) continue;
+    piece.copy =
+        d2h_watch_.queued(piece.span.bytes, made, device_.now(), piece.stored->stored());
+    piece.sent = sent_.add(piece.span.bytes, stage, made);
+  }
 }
 
 void Engine::Impl::shrink_window() {

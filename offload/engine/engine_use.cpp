@@ -21,13 +21,13 @@ void Engine::Impl::begin_backward(std::span<autograd::PackedTensor* const> order
     order.push_back(&packed->block());
   }
   finished_.reserve(finished_.size() + walks_.size() + 1);  // end_backward() cannot fail.
-  walks_.push_back(std::make_unique<Walk>(++walk_count_, order));
+  const Event began = device_.current_stream().record();
+  walks_.push_back(std::make_unique<Walk>(++walk_count_, order, began));
   busy_ = shared_from_this();
   Walk& walk = *walks_.back();
-  walk.began = device_.current_stream().record();
   try {
     learn_lookahead(walk);
-    prefetch(walk, walk.began);
+    prefetch(walk, began);
   } catch (...) {
     end_backward();  // Nobody else will: to whoever called, it has not begun.
     throw;
@@ -43,8 +43,7 @@ void Engine::Impl::end_backward() noexcept {
   walk->for_each_left([](Block& block) {
     if (!block.in_window) block.device.reset();
   });
-  walk->close();
-  finished_.push_back(std::move(walk));
+  finished_.push_back(walk->take_record());
 }
 
 void Engine::Impl::use(Block& block) {
@@ -74,15 +73,10 @@ void Engine::Impl::use(Block& block) {
   compute.wait(
       block.device->last_write(),
       {came ? device::StallCause::kH2DLate : device::StallCause::kHost, "engine.use"});
-  for (const Piece& piece : block.pieces) {
-    if (piece.sent_generation != sent_generation_) continue;
-    SentBlock& sent = sent_[piece.sent_index];
-    if (!sent.used) sent.before_use = use.reached;
-    sent.used = true;
-  }
+  for (const Piece& piece : block.pieces) sent_.used(piece.sent, use.reached);
   if (walk == nullptr || !first) return;
   walk->ask(block);
-  walk->uses.push_back(use);
+  walk->note(use);
   prefetch(*walk, use.reached);
 }
 
@@ -107,23 +101,24 @@ bool Engine::Impl::due(const Walk& walk, const Block& block) const noexcept {
   if (block.position == static_cast<std::size_t>(walk.now() + 1)) return true;
   const std::size_t limit = most_waiting_bytes(h2d_watch_.rate());
   if (walk.ahead_bytes() > 0 && walk.ahead_bytes() + block.bytes() > limit) return false;
-  return walk.lookahead.wants(walk.now(), block.position);
+  return walk.wants(block);
 }
 
 void Engine::Impl::learn_lookahead(Walk& walk) const {
-  const std::optional<Lesson> lesson = learned_.find(walk.sizes);
+  const std::size_t uses = walk.record().sizes.size();
+  std::optional<Lesson> lesson = learned_.find(walk.record().sizes);
   if (!lesson) return;
-  walk.not_before = lesson->not_before;
+  walk.plan(std::move(lesson->not_before));
   if (lesson->gaps.empty()) return;
   const device::LinkRate link = h2d_watch_.rate();
   const double start = link.latency_seconds + device_.capability().host_submit_seconds;
-  std::vector<double> copies(walk.sizes.size());
+  std::vector<double> copies(uses);
   walk.for_each_left([&](const Block& block) {
     if (block.device != nullptr) return;
     copies[block.position] =
         start + static_cast<double>(block.bytes()) / link.bytes_per_second;
   });
-  walk.lookahead = Lookahead(lesson->gaps, copies);
+  walk.plan(Lookahead(lesson->gaps, copies));
 }
 
 void Engine::Impl::came_back(Block& block) {

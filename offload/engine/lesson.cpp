@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/hash/hash.h"
+
 namespace ebb::offload {
 namespace {
 
@@ -35,7 +37,8 @@ std::size_t matches(const Alignment& alignment) {
                     [](const auto& position) { return position.has_value(); }));
 }
 
-Lesson transfer(const Lesson& lesson, const Alignment& alignment) {
+// What the lesson of one order says for another that is aligned with it.
+Lesson lesson_along(const Alignment& alignment, const Lesson& lesson) {
   Lesson result;
   std::ptrdiff_t not_before = -1;
   // The first use from here on that comes no earlier than use `seen` did there.
@@ -83,7 +86,7 @@ Alignment align(const Sizes& order, const Sizes& seen) {
   return alignment;
 }
 
-Judgement Learned::learn(const Walk& walk, const device::Device& device) {
+Judgement Learned::learn(const WalkRecord& walk, const device::Device& device) {
   Judgement judgement;
   const std::optional<double> began = device.ended_at(walk.began);
   bool known = began.has_value() && walk.in_order && !walk.uses.empty();
@@ -103,14 +106,13 @@ Judgement Learned::learn(const Walk& walk, const device::Device& device) {
     // The time that compute then stood still is none that a copy can hide behind.
     if (came) start = std::max(start, *fetched);
   }
-  const auto found =
-      std::find_if(taught_.begin(), taught_.end(),
-                   [&](const Taught& taught) { return taught.sizes == walk.sizes; });
-  if (found != taught_.end()) {
-    std::rotate(found, found + 1, taught_.end());
+  const std::size_t hash = absl::Hash<Sizes>()(walk.sizes);
+  if (const auto found = exactly(hash, walk.sizes); found != taught_.end()) {
+    const auto place = taught_.begin() + (found - taught_.cbegin());
+    std::rotate(place, place + 1, taught_.end());
   } else {
     if (taught_.size() == kMaxOrders) taught_.erase(taught_.begin());
-    taught_.push_back({walk.sizes, {}});
+    taught_.push_back({hash, walk.sizes, {}});
   }
   Lesson& lesson = taught_.back().lesson;
   lesson.not_before = walk.not_before;
@@ -120,10 +122,16 @@ Judgement Learned::learn(const Walk& walk, const device::Device& device) {
   return judgement;
 }
 
+std::vector<Learned::Taught>::const_iterator Learned::exactly(std::size_t hash,
+                                                              const Sizes& sizes) const {
+  return std::find_if(taught_.begin(), taught_.end(), [&](const Taught& taught) {
+    return taught.hash == hash && taught.sizes == sizes;
+  });
+}
+
 std::optional<Lesson> Learned::find(const Sizes& sizes) const {
-  for (const Taught& taught : taught_) {
-    if (taught.sizes == sizes) return taught.lesson;
-  }
+  const auto found = exactly(absl::Hash<Sizes>()(sizes), sizes);
+  if (found != taught_.end()) return found->lesson;
   const Lesson* nearest = nullptr;
   Alignment nearest_alignment;
   std::size_t most = sizes.size() / 2;  // At least half of it has been seen.
@@ -136,7 +144,7 @@ std::optional<Lesson> Learned::find(const Sizes& sizes) const {
     nearest_alignment = std::move(alignment);
   }
   if (nearest == nullptr) return std::nullopt;
-  return transfer(*nearest, nearest_alignment);
+  return lesson_along(nearest_alignment, *nearest);
 }
 
 }  // namespace ebb::offload

@@ -24,7 +24,7 @@ struct Judgement {
 // By position in the order of use.
 struct Lesson {
   std::vector<double> gaps;  // Seconds of compute before each use; empty: not known.
-  std::vector<std::ptrdiff_t> not_before;  // See Walk.
+  std::vector<std::ptrdiff_t> not_before;  // See WalkRecord.
 };
 
 // For each position of `order`, the same one of `seen`, in increasing order: greedily, with
@@ -35,7 +35,7 @@ std::vector<std::optional<std::size_t>> align(const std::vector<std::size_t>& or
 class Learned {
  public:
   // Learns from a walk that is over, as far as the device knows when things ended.
-  Judgement learn(const Walk& walk, const device::Device& device);
+  Judgement learn(const WalkRecord& walk, const device::Device& device);
   // For a backward over blocks of these sizes. None: nothing like it has been seen.
   std::optional<Lesson> find(const std::vector<std::size_t>& sizes) const;
   std::size_t size() const noexcept { return taught_.size(); }
@@ -44,9 +44,14 @@ class Learned {
   static constexpr std::size_t kMaxOrders = 64;
 
   struct Taught {
+    std::size_t hash = 0;  // Of the sizes: most orders are told apart by it.
     std::vector<std::size_t> sizes;
     Lesson lesson;
   };
+
+  // Its place, or the end.
+  std::vector<Taught>::const_iterator exactly(std::size_t hash,
+                                              const std::vector<std::size_t>& sizes) const;
 
   std::vector<Taught> taught_;  // The latest one last.
 };

@@ -24,19 +24,15 @@ LinkWatch::LinkWatch(const device::LinkRate& planned, double host_submit_seconds
       chunk_bytes_(transfer::chunk_bytes(planned, host_submit_seconds)),
       plan_{planned.bytes_per_second, planned.bytes_per_second, 0, 0} {}
 
-void LinkWatch::queued(std::size_t bytes, const Fence& after, double now,
-                       const Event& end) {
-  if (!std::isfinite(planned_.bytes_per_second) || copies_.size() == kMostCopies) return;
+LinkWatch::Mark LinkWatch::queued(std::size_t bytes, const Fence& after, double now,
+                                  const Event& end) {
+  if (!std::isfinite(planned_.bytes_per_second) || copies_.size() == kMostCopies) return {};
   copies_.push_back({bytes, after, now, end});
+  return {step_, copies_.size() - 1};
 }
 
-void LinkWatch::cancelled(const Event& end) noexcept {
-  for (auto copy = copies_.rbegin(); copy != copies_.rend(); ++copy) {
-    if (copy->end == end) {
-      copy->bytes = 0;
-      return;
-    }
-  }
+void LinkWatch::cancelled(const Mark& mark) noexcept {
+  if (mark.step == step_) copies_[mark.index].bytes = 0;
 }
 
 double LinkWatch::planned_seconds(std::size_t bytes) const noexcept {
@@ -73,7 +69,7 @@ double LinkWatch::speed(const device::Device& device) const {
 }
 
 void LinkWatch::end_step(const device::Device& device) {
-  ++steps_;
+  const std::uint64_t step = step_++;
   const double now = speed(device);
   copies_.clear();
   if (now == 0) {
@@ -91,7 +87,7 @@ void LinkWatch::end_step(const device::Device& device) {
   strikes_ = 0;
   plan_.measured = plan_.planned * (std::abs(now - 1) <= kNoise ? 1 : now);
   ++plan_.replans;
-  plan_.step = steps_;
+  plan_.step = step;
 }
 
 }  // namespace ebb::offload

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "allocator/event.h"
-#include "offload/engine/engine.h"
+#include "offload/engine/engine_figures.h"
 #include "runtime/device/device.h"
 
 namespace ebb::offload {
@@ -29,10 +29,16 @@ class LinkWatch {
   }
   const LinkPlan& plan() const noexcept { return plan_; }
 
+  // A copy's place among those of its step. The default one is no copy's.
+  struct Mark {
+    std::uint64_t step = 0;
+    std::size_t index = 0;
+  };
+
   // At `now`, a copy is queued that begins after `after` and after those queued before.
-  void queued(std::size_t bytes, const Fence& after, double now, const Event& end);
-  // The copy that ends with `end` may have been left out, or cut short.
-  void cancelled(const Event& end) noexcept;
+  Mark queued(std::size_t bytes, const Fence& after, double now, const Event& end);
+  // The copy may have been left out, or cut short.
+  void cancelled(const Mark& mark) noexcept;
   // A step is over, and the device knows when things ended.
   void end_step(const device::Device& device);
 
@@ -53,7 +59,7 @@ class LinkWatch {
   const std::size_t chunk_bytes_;
   LinkPlan plan_;
   std::vector<Copy> copies_;  // Of this step.
-  std::uint64_t steps_ = 0;
+  std::uint64_t step_ = 1;
   int strikes_ = 0;  // Steps in a row that said: slower (negative), or faster.
 };
 

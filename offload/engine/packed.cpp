@@ -1,6 +1,5 @@
 #include "offload/engine/packed.h"
 
-#include <algorithm>
 
 namespace ebb::offload {
 
@@ -9,12 +8,12 @@ using autograd::SaveSite;
 Engine::Impl::Packed::Packed(std::shared_ptr<Impl> engine, Block& block,
                              const Tensor& tensor, std::size_t begin, const char* op)
     : engine_(std::move(engine)),
-      shape_(tensor.shape()),
-      strides_(tensor.strides()),
+      layout_(tensor.shape().begin(), tensor.shape().end()),
       dtype_(tensor.dtype()),
       begin_(begin),
       op_(op),
       version_(tensor) {
+  layout_.insert(layout_.end(), tensor.strides().begin(), tensor.strides().end());
   block.attach(view_);
 }
 
@@ -30,8 +29,9 @@ Tensor Engine::Impl::Packed::unpack() {
   want();
   engine_->use(block());
   const std::size_t offset = block().device_begin + (begin_ - block().span.begin);
-  return Tensor::over(block().device, shape_, strides_, dtype_,
-                      static_cast<std::int64_t>(offset / size_of(dtype_)));
+  const auto strides = layout_.begin() + layout_.size() / 2;
+  return Tensor::over(block().device, {layout_.begin(), strides}, {strides, layout_.end()},
+                      dtype_, static_cast<std::int64_t>(offset / size_of(dtype_)));
 }
 
 void Engine::Impl::Packed::want() noexcept {
@@ -50,13 +50,14 @@ Engine::Impl::HeldPacked::HeldPacked(std::shared_ptr<Impl> engine, const Tensor&
       tensor_(tensor.alias()),
       bytes_(bytes),
       op_(site.op),
-      held_(site.can_recompute ? engine_->remade_ : engine_->needed_),
+      can_recompute_(site.can_recompute),
       version_(tensor) {
-  held_.bytes += bytes_;
-  held_.most = std::max(held_.most, held_.bytes);
+  engine_->held_room_.hold(bytes_, can_recompute_);
 }
 
-Engine::Impl::HeldPacked::~HeldPacked() { held_.bytes -= bytes_; }
+Engine::Impl::HeldPacked::~HeldPacked() {
+  engine_->held_room_.release(bytes_, can_recompute_);
+}
 
 Tensor Engine::Impl::HeldPacked::unpack() {
   version_.check(op_);

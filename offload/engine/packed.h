@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
+
 #include "offload/engine/engine_impl.h"
 #include "runtime/tensor/saved_version.h"
 
@@ -32,8 +34,8 @@ class Engine::Impl::Packed final : public autograd::PackedTensor {
  private:
   const std::shared_ptr<Impl> engine_;
   BlockView view_;
-  const tensor::Shape shape_;
-  const tensor::Shape strides_;
+  // Its shape, and behind that its strides.
+  absl::InlinedVector<std::int64_t, 8> layout_;
   const DType dtype_;
   const std::size_t begin_;
   const char* const op_;
@@ -61,7 +63,7 @@ class Engine::Impl::HeldPacked final : public autograd::PackedTensor {
   const Tensor tensor_;
   const std::size_t bytes_;
   const char* const op_;
-  Held& held_;  // Where it counts.
+  const bool can_recompute_;
   const tensor::SavedVersion version_;
 };
 

@@ -1,6 +1,5 @@
 // Engine: what happens when the store is full (see EngineOptions).
 
-#include <algorithm>
 #include <utility>
 
 #include "allocator/error.h"
@@ -30,7 +29,7 @@ std::unique_ptr<StoredBlock> Engine::Impl::put(std::uintptr_t device, std::size_
 
 std::optional<PackResult> Engine::Impl::do_without(const Tensor& tensor, std::size_t bytes,
                                                    const SaveSite& site) {
-  if (may_hold(bytes, site.can_recompute)) {
+  if (held_room_.has(bytes, site.can_recompute)) {
     auto held = std::make_unique<HeldPacked>(shared_from_this(), tensor, bytes, site);
     missing_bytes_ += bytes;
     figures_.no_room_bytes += bytes;
@@ -51,38 +50,14 @@ void Engine::Impl::throw_no_room(std::size_t bytes, const SaveSite& site) const 
               absl::StrCat("no host memory for ", bytes,
                            " bytes that are saved for the backward of ", site.op, ": ",
                            store_.fullness(), "; and the device, with a budget of ",
-                           device_budget().value_or(0),
-                           " bytes, has none to keep them in, beside ", books().held_bytes,
+                           held_room_.budget().value_or(0),
+                           " bytes, has none to keep them in, beside ", held_room_.bytes(),
                            " that it keeps for that reason; a larger host budget would do"),
               Error::Resource::kHostMemory);
 }
 
-std::optional<std::size_t> Engine::Impl::device_budget() const {
-  if (device_budget_bytes_) return device_budget_bytes_;
-  return device_.memory().figures().limit_bytes;
-}
-
-bool Engine::Impl::may_hold(std::size_t bytes, bool can_recompute) const {
-  const std::optional<std::size_t> budget = device_budget();
-  if (!budget) return true;
-  if (can_recompute) {
-    // The other choice costs but time: the rest of the step goes first.
-    const std::size_t held = remade_.bytes + needed_.most;
-    return may_hold_bytes_ && held + bytes <= *may_hold_bytes_;
-  }
-  return device_.memory().figures().lent.total() + bytes <= *budget;
-}
-
-void Engine::Impl::learn_room() {
-  const std::optional<std::size_t> budget = device_budget();
-  if (!budget) return;
-  const std::size_t taken = device_.memory().figures().peak_reserved_bytes;
-  const std::size_t never_taken = *budget - std::min(*budget, taken);
-  may_hold_bytes_ = never_taken + remade_.most + needed_.most;
-}
-
 std::string Engine::Impl::holds() const {
-  const std::size_t held = books().held_bytes;
+  const std::size_t held = held_room_.bytes();
   if (held == 0) return {};
   return absl::StrCat("of these, ", held,
                       " are saved tensors that host memory had no room for (",

@@ -4,9 +4,10 @@
 
 namespace ebb::offload {
 
-Walk::Walk(std::uint64_t id, std::span<Block* const> order) : id_(id) {
+Walk::Walk(std::uint64_t id, std::span<Block* const> order, const Event& began) : id_(id) {
+  record_.began = began;
   order_.reserve(order.size());
-  sizes.reserve(order.size());
+  record_.sizes.reserve(order.size());
   for (Block* block : order) {
     if (block->walk == id) continue;
     block->walk = id;
@@ -14,18 +15,19 @@ Walk::Walk(std::uint64_t id, std::span<Block* const> order) : id_(id) {
     block->asked = false;
     block->ahead = false;
     order_.push_back(block);
-    sizes.push_back(block->bytes());
+    record_.sizes.push_back(block->bytes());
     if (block->device != nullptr) set_ahead(*block, true);
   }
-  uses.reserve(order_.size());
-  not_before.assign(order_.size(), -1);
+  record_.uses.reserve(order_.size());
+  record_.not_before.assign(order_.size(), -1);
 }
 
 void Walk::ask(Block& block) {
   if (block.asked) return;
   block.asked = true;
   set_ahead(block, false);
-  in_order = in_order && block.position == static_cast<std::size_t>(now_ + 1);
+  record_.in_order =
+      record_.in_order && block.position == static_cast<std::size_t>(now_ + 1);
   while (static_cast<std::size_t>(now_ + 1) < order_.size()) {
     const Block* following = order_[static_cast<std::size_t>(now_ + 1)];
     if (following != nullptr && !following->asked) break;
@@ -54,6 +56,7 @@ void Walk::lost(Block& block) noexcept {
 
 void Walk::gave_up(Block& block) noexcept {
   lost(block);
+  std::vector<std::ptrdiff_t>& not_before = record_.not_before;
   for (std::size_t i = block.position; i < not_before.size(); ++i) {
     not_before[i] = std::max(not_before[i], now_ + 1);
   }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "offload/engine/block.h"
@@ -21,16 +22,29 @@ struct Use {
   bool ahead = false;  // It was fetched ahead.
 };
 
+// What there is to learn from a backward. By position in the order of use, but for `uses`.
+struct WalkRecord {
+  std::vector<std::size_t> sizes;  // Of the blocks.
+  // From which use on there is room for the block, and those before it, beside what runs.
+  std::vector<std::ptrdiff_t> not_before;
+  Event began;
+  std::vector<Use> uses;  // As they came:
+  bool in_order = true;   // in the order that was announced.
+};
+
+// One thread at a time.
 class Walk {
  public:
   // `id` is never used again. A block that comes twice is listed at its first use.
-  Walk(std::uint64_t id, std::span<Block* const> order);
+  Walk(std::uint64_t id, std::span<Block* const> order, const Event& began = {});
 
   std::uint64_t id() const noexcept { return id_; }
   bool lists(const Block& block) const noexcept { return block.walk == id_; }
 
   // The use of a listed block has come.
   void ask(Block& block);
+  // And that is how it was.
+  void note(const Use& use) { record_.uses.push_back(use); }
   // The next block to fetch, or null. fetched() says that it is there, or under way, now.
   Block* next();
   void fetched(Block& block);
@@ -41,8 +55,17 @@ class Walk {
   void gave_up(Block& block) noexcept;
   // Whether what runs from here on has room beside the block and those before it.
   bool has_room(const Block& block) const noexcept {
-    return now_ >= not_before[block.position];
+    return now_ >= record_.not_before[block.position];
   }
+  // Whether it has to be under way by the next use, if those before it are (see Lookahead).
+  bool wants(const Block& block) const noexcept {
+    return lookahead_.wants(now_, block.position);
+  }
+  // What earlier backwards taught. `not_before` is as long as the order.
+  void plan(std::vector<std::ptrdiff_t> not_before) noexcept {
+    record_.not_before = std::move(not_before);
+  }
+  void plan(Lookahead lookahead) noexcept { lookahead_ = std::move(lookahead); }
   // The block is no more.
   void forget(Block& block) noexcept;
   // Of the blocks fetched ahead, the one used last: the first to do without. Null: none.
@@ -64,22 +87,16 @@ class Walk {
     }
   }
 
-  // It is over: its blocks may be gone from now on.
-  void close() noexcept { order_.clear(); }
-
-  // What to learn from it: the sizes in order, and the uses, if they came in that order.
-  std::vector<std::size_t> sizes;
-  std::vector<Use> uses;
-  // By position: the use from which on there is room for the block, and those before it.
-  std::vector<std::ptrdiff_t> not_before;
-  Event began;
-  bool in_order = true;
-  Lookahead lookahead;
+  const WalkRecord& record() const noexcept { return record_; }
+  // It is over.
+  WalkRecord take_record() noexcept { return std::move(record_); }
 
  private:
   void set_ahead(Block& block, bool ahead) noexcept;
 
   const std::uint64_t id_;
+  WalkRecord record_;
+  Lookahead lookahead_;
   std::vector<Block*> order_;
   std::size_t next_ = 0;
   std::ptrdiff_t now_ = -1;

@@ -2,8 +2,11 @@
 
 namespace ebb::offload {
 
-void Window::push(Block& block) {
-  block.window_place = blocks_.insert(blocks_.end(), &block);
+void Window::push(Block& block) noexcept {
+  block.window_older = newest_;
+  block.window_newer = nullptr;
+  (newest_ == nullptr ? oldest_ : newest_->window_newer) = &block;
+  newest_ = &block;
   block.in_window = true;
   bytes_ += block.bytes();
 }
@@ -20,7 +23,10 @@ void Window::let_go(Block& block, bool ended) {
 }
 
 void Window::remove(Block& block) noexcept {
-  blocks_.erase(block.window_place);
+  Block* const older = block.window_older;
+  Block* const newer = block.window_newer;
+  (older == nullptr ? oldest_ : older->window_newer) = newer;
+  (newer == nullptr ? newest_ : newer->window_older) = older;
   block.in_window = false;
   bytes_ -= block.bytes();
 }

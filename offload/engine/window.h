@@ -7,22 +7,22 @@
 #pragma once
 
 #include <cstddef>
-#include <list>
 
 #include "offload/engine/block.h"
 #include "runtime/device/device.h"
 
 namespace ebb::offload {
 
-// One thread at a time. `device` outlives the window.
+// One thread at a time. `device` outlives the window. A list through its blocks, so that
+// nothing but a wait can fail.
 class Window {
  public:
   explicit Window(device::Device& device) : device_(device) {}
 
   // `block` has its device memory, and a copy of it is queued.
-  void push(Block& block);
+  void push(Block& block) noexcept;
   // The block that came first, or null.
-  Block* oldest() noexcept { return blocks_.empty() ? nullptr : blocks_.front(); }
+  Block* oldest() noexcept { return oldest_; }
   // Lets go of the block's device memory, with compute made to wait for its copy, unless
   // that has `ended`.
   void let_go(Block& block, bool ended);
@@ -33,7 +33,8 @@ class Window {
 
  private:
   device::Device& device_;
-  std::list<Block*> blocks_;
+  Block* oldest_ = nullptr;
+  Block* newest_ = nullptr;
   std::size_t bytes_ = 0;
 };
 

@@ -20,18 +20,22 @@ bool Clock::join(const Clock& other) {
     changed = true;
   }
   for (const Point& point : other.unsignalled_) {
-    const auto known =
-        std::find_if(unsignalled_.begin(), unsignalled_.end(),
-                     [&](const Point& own) { return own.source == point.source; });
-    if (known == unsignalled_.end()) {
-      unsignalled_.push_back(point);
-      changed = true;
-    } else if (known->ticket < point.ticket) {
-      known->ticket = point.ticket;
-      changed = true;
-    }
+    if (add_unsignalled(point)) changed = true;
   }
   return changed;
+}
+
+bool Clock::add_unsignalled(Point point) {
+  const auto known =
+      std::find_if(unsignalled_.begin(), unsignalled_.end(),
+                   [&](const Point& own) { return own.source == point.source; });
+  if (known == unsignalled_.end()) {
+    unsignalled_.push_back(point);
+    return true;
+  }
+  if (known->ticket >= point.ticket) return false;
+  known->ticket = point.ticket;
+  return true;
 }
 
 void OrderClocks::remember(Source source, std::uint64_t ticket) {
@@ -60,7 +64,7 @@ void OrderClocks::submit(Source stream, std::uint64_t ticket, const Clock& known
 
 void OrderClocks::wait(Source stream, std::uint64_t ticket, Point point) {
   State& state = sources_[stream];
-  bool changed = state.clock.join(moment(point));
+  bool changed = join_moment(state.clock, point);
   if (!state.clock.unsignalled_.empty() && resolve(state.clock)) changed = true;
   if (changed) remember(stream, ticket);
 }
@@ -79,8 +83,7 @@ void OrderClocks::abandon(Point timeline) {
   state.last = std::max(state.last, timeline.ticket);
 }
 
-// What `point` comes after, itself included.
-Clock OrderClocks::moment(Point point) const {
+bool OrderClocks::join_moment(Clock& clock, Point point) const {
   const State& state = sources_[point.source];
   const auto& history = state.history;
   // The first entry beyond the point, or the end.
@@ -96,18 +99,17 @@ Clock OrderClocks::moment(Point point) const {
       low = middle + 1;
     }
   }
-  Clock result;
+  bool changed = false;
   if (state.timeline) {
     if (low < history.size()) {
-      result = history[low].second;
+      changed = clock.join(history[low].second);
     } else if (state.last < point.ticket) {
-      result.unsignalled_.push_back(point);
+      changed = clock.add_unsignalled(point);
     }
   } else if (low > 0) {
-    result = history[low - 1].second;
+    changed = clock.join(history[low - 1].second);
   }
-  result.raise(point);
-  return result;
+  return clock.raise(point) || changed;
 }
 
 bool OrderClocks::resolve(Clock& clock) const {
@@ -131,7 +133,7 @@ bool OrderClocks::resolve(Clock& clock) const {
     } else {
       looked_up.push_back(point);
     }
-    clock.join(moment(point));
+    join_moment(clock, point);
     changed = true;
     i = 0;
   }
@@ -142,13 +144,13 @@ void OrderClocks::learn(Point point) {
   if (knows(point)) return;
   ++version_;
   Clock& clock = call_back_ ? *call_back_ : host_;
-  clock.join(moment(point));
+  join_moment(clock, point);
   resolve(clock);
 }
 
 void OrderClocks::begin_call_back(Point point) {
   ++version_;
-  call_back_ = moment(point);
+  join_moment(call_back_.emplace(), point);
 }
 
 void OrderClocks::end_call_back() noexcept {

@@ -33,6 +33,8 @@ class Clock {
  private:
   friend class OrderClocks;
 
+  bool add_unsignalled(Point point);
+
   std::vector<std::uint64_t> ticks_;
   std::vector<Point>
       unsignalled_;  // Waited for, but nobody has said yet after what it comes.
@@ -88,7 +90,8 @@ class OrderClocks {
     Ring<std::pair<std::uint64_t, Clock>> history;
   };
 
-  Clock moment(Point point) const;
+  // `clock` comes after `point`, and all that comes before that. Whether it has changed.
+  bool join_moment(Clock& clock, Point point) const;
   bool resolve(Clock& clock) const;
   void remember(Source source, std::uint64_t ticket);
 

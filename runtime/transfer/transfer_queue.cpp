@@ -40,24 +40,40 @@ TransferQueue::~TransferQueue() {
 }
 
 Event TransferQueue::submit(const Transfer& transfer, Priority priority) {
-  if (priority == Priority::kUrgent) {
-    begin(urgent_, transfer);
-    copy(urgent_, transfer, 0, transfer.bytes, 0);
-    const std::uint64_t value = urgent_.ends.take();
-    urgent_.stream->signal(*urgent_.ends, value);
-    return (*urgent_.ends).at(value);
+  if (priority == Priority::kUrgent) return submit_urgent(transfer);
+  std::uint64_t value = 0;
+  if (queue(transfer, value)) {
+    try {
+      pump();
+    } catch (...) {
+      // Earlier chunks may be under way, and the memory on both sides is given back now.
+      bulk_.stream->record().wait();
+      throw;
+    }
   }
-  const device::Hold hold = device_.memory().hold(transfer.device);
-  const std::uint64_t value = bulk_.ends.take();
-  bool idle = false;
-  {
-    absl::MutexLock lock(&mutex_);
-    pending_.push_back({transfer, value, hold});
-    idle = !chunk_outstanding_;
-    chunk_outstanding_ = true;
-  }
-  if (idle) pump();
   return (*bulk_.ends).at(value);
+}
+
+Event TransferQueue::submit_urgent(const Transfer& transfer) {
+  begin(urgent_, transfer);
+  copy(urgent_, transfer, 0, transfer.bytes, 0);
+  const std::uint64_t value = urgent_.ends.take();
+  urgent_.stream->signal(*urgent_.ends, value);
+  return (*urgent_.ends).at(value);
+}
+
+bool TransferQueue::queue(const Transfer& transfer, std::uint64_t& value) {
+  const device::Hold hold = device_.memory().hold(transfer.device);
+  try {
+    absl::MutexLock lock(&mutex_);
+    pending_.push_back({transfer, 0, hold});
+    // Only now: a value that nobody signals would be waited for.
+    value = pending_.back().value = bulk_.ends.take();
+    return !std::exchange(chunk_outstanding_, true);
+  } catch (...) {
+    device_.memory().release(hold);
+    throw;
+  }
 }
 
 void TransferQueue::begin(Lane& lane, const Transfer& transfer) {

@@ -58,8 +58,10 @@ class TransferQueue {
   TransferQueue& operator=(const TransferQueue&) = delete;
 
   // Queues a transfer; the event is its end. The memory on both sides stays where it is
-  // until then. Throws what the device does, and has queued nothing then.
-  Event submit(const Transfer& transfer, Priority priority = Priority::kBulk);
+  // until then. Throws what the device does: then nothing of it is queued or under way, for
+  // which the host may have waited.
+  Event submit(const Transfer& transfer, Priority priority = Priority::kBulk)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Nobody needs the bulk transfer that ends with `end` any more: what of it has not begun
   // is left out. Its end comes in its place all the same, though what it was to wait for
@@ -85,6 +87,9 @@ class TransferQueue {
     bool cancelled = false;
   };
 
+  Event submit_urgent(const Transfer& transfer);
+  // Whether nothing was outstanding: then it is for the caller to pump.
+  bool queue(const Transfer& transfer, std::uint64_t& value) ABSL_LOCKS_EXCLUDED(mutex_);
   void begin(Lane& lane, const Transfer& transfer);
   void copy(Lane& lane, const Transfer& transfer, std::size_t offset, std::size_t bytes,
             device::Hold hold);

@@ -1,5 +1,8 @@
 // What the engine does in backward.
 
+#include <utility>
+#include <vector>
+
 #include "gtest/gtest.h"
 
 #include "tests/support/offload_world.h"
@@ -99,6 +102,28 @@ TEST(EngineUseTest, PutsOffAPrefetchThatDoesNotFitAndGivesWayToCompute) {
   const EngineFigures figures = world.engine->figures();
   EXPECT_EQ(figures.d2h_bytes,
             figures.h2d_bytes + figures.revived_bytes + figures.dropped_bytes);
+}
+
+TEST(EngineUseTest, FetchesNothingAheadThatHadNoRoomBesideComputeInTheStepBefore) {
+  World world({.limit_bytes = 6 * 256 * kKiB});
+  std::size_t before = 0;
+  const auto fetched_twice = [&](std::uint64_t seed) {
+    std::vector<Saved> graph = forward(world, {.layers = 10}, seed);
+    world.engine->begin_backward(reversed(graph));
+    for (auto saved = graph.rbegin(); saved != graph.rend(); ++saved) {
+      world.check(saved->packed->unpack(), saved->seed, 1e-3);
+      saved->packed.reset();
+      world.make(99, 5 * 256 * kKiB, 1e-3);
+    }
+    world.engine->end_backward();
+    world.finish();
+    const std::size_t now = world.engine->figures().refetched_bytes;
+    return now - std::exchange(before, now);
+  };
+  EXPECT_GT(fetched_twice(1), 0U);  // Given up for compute, and fetched again.
+  EXPECT_EQ(fetched_twice(2), 0U);
+  EXPECT_EQ(fetched_twice(3), 0U);
+  EXPECT_EQ(world.wrong_words, 0U);
 }
 
 }  // namespace

@@ -40,14 +40,13 @@ class LearnedTest : public testing::Test {
   void learn(const Sizes& sizes) {
     std::vector<Block*> order;
     for (const std::size_t size : sizes) order.push_back(&block(size));
-    Walk walk(++walks_, order);
-    walk.began = work(1);
+    Walk walk(++walks_, order, work(1));
     for (Block* each : order) {
       walk.ask(*each);
-      walk.uses.push_back({work(static_cast<double>(each->bytes())), {}, false});
+      walk.note({work(static_cast<double>(each->bytes())), {}, false});
     }
     device_->synchronize();
-    learned_.learn(walk, *device_);
+    learned_.learn(walk.record(), *device_);
   }
 
   const std::unique_ptr<device::Device> device_ = test::make_device({});
@@ -59,8 +58,7 @@ class LearnedTest : public testing::Test {
 TEST_F(LearnedTest, LearnsTheTimeOfComputeBetweenUsesWithoutItsStalls) {
   device::Stream& link = device_->create_stream("link");
   std::vector<Block*> order{&block(10), &block(20)};
-  Walk walk(1, order);
-  walk.began = work(5);
+  Walk walk(1, order, work(5));
   const Event first = work(3);
   const tensor::StorageRef storage =
       tensor::Storage::allocate(*device_, 64, Purpose::kActivations);
@@ -70,18 +68,18 @@ TEST_F(LearnedTest, LearnsTheTimeOfComputeBetweenUsesWithoutItsStalls) {
                                    .device = storage->address(),
                                    .host = host,
                                    .bytes = 9});
-  walk.uses.push_back({first, fetched, true});
+  walk.note({first, fetched, true});
   const Event second = work(2);
-  walk.uses.push_back({second, {}, false});
+  walk.note({second, {}, false});
   device_->synchronize();
 
-  EXPECT_FALSE(learned_.find(walk.sizes).has_value());
-  const Judgement judgement = learned_.learn(walk, *device_);
+  EXPECT_FALSE(learned_.find(walk.record().sizes).has_value());
+  const Judgement judgement = learned_.learn(walk.record(), *device_);
   EXPECT_EQ(judgement.late, 1U);
   EXPECT_EQ(judgement.hits, 0U);
-  ASSERT_TRUE(learned_.find(walk.sizes).has_value());
+  ASSERT_TRUE(learned_.find(walk.record().sizes).has_value());
   // The first use came at 8, its fetch at 9, the second use at 10.
-  EXPECT_EQ(learned_.find(walk.sizes)->gaps, (std::vector<double>{3, 1}));
+  EXPECT_EQ(learned_.find(walk.record().sizes)->gaps, (std::vector<double>{3, 1}));
   EXPECT_FALSE(learned_.find({11}).has_value());
   device_->destroy_stream(link);
   device_->host_memory().unpin(host, 64);
@@ -89,23 +87,21 @@ TEST_F(LearnedTest, LearnsTheTimeOfComputeBetweenUsesWithoutItsStalls) {
 
 TEST_F(LearnedTest, LearnsNothingFromUsesOutOfOrder) {
   std::vector<Block*> order{&block(10), &block(20)};
-  Walk walk(1, order);
-  walk.began = work(1);
+  Walk walk(1, order, work(1));
   walk.ask(*order[1]);
-  walk.uses.push_back({work(1), {}, false});
+  walk.note({work(1), {}, false});
   device_->synchronize();
-  learned_.learn(walk, *device_);
-  EXPECT_TRUE(learned_.find(walk.sizes)->gaps.empty());
+  learned_.learn(walk.record(), *device_);
+  EXPECT_TRUE(learned_.find(walk.record().sizes)->gaps.empty());
 }
 
 TEST_F(LearnedTest, LearnsNothingBeforeTheDeviceKnowsWhenThingsEnded) {
   std::vector<Block*> order{&block(10)};
-  Walk walk(1, order);
-  walk.began = work(1);
+  Walk walk(1, order, work(1));
   walk.ask(*order[0]);
-  walk.uses.push_back({work(1e9), {}, false});
-  learned_.learn(walk, *device_);
-  EXPECT_TRUE(learned_.find(walk.sizes)->gaps.empty());
+  walk.note({work(1e9), {}, false});
+  learned_.learn(walk.record(), *device_);
+  EXPECT_TRUE(learned_.find(walk.record().sizes)->gaps.empty());
   device_->synchronize();
 }
 
@@ -131,8 +127,8 @@ TEST_F(LearnedTest, RoomIsAskedForAtTheSameUsesInAnOrderWithSomeLeftOut) {
   walk.fetched(*walk.next());
   walk.fetched(*walk.next());
   walk.gave_up(*order[3]);  // There is room for it and what follows from use 2 on.
-  learned_.learn(walk, *device_);
-  EXPECT_EQ(learned_.find(walk.sizes)->not_before,
+  learned_.learn(walk.record(), *device_);
+  EXPECT_EQ(learned_.find(walk.record().sizes)->not_before,
             (std::vector<std::ptrdiff_t>{-1, -1, -1, 2, 2}));
   EXPECT_EQ(learned_.find({3, 5, 6, 7})->not_before,
             (std::vector<std::ptrdiff_t>{-1, -1, 1, 1}));

@@ -17,17 +17,20 @@ class LinkWatchTest : public testing::Test {
 
   // Steps of four copies of 100 bytes, each behind 50 s of compute, on a link that is
   // `speed` times as fast as planned: the copies are made longer, or shorter, by as much.
-  void step(double speed, int copies = 4) {
+  // Those with `cancel` are cut down to a tenth on the way, and said to be.
+  void step(double speed, int copies = 4, bool cancel = false) {
     for (int i = 0; i < copies; ++i) {
       const Event made =
           device->current_stream().launch(test::op("work", 50), [](void*) {});
       link.wait(made, {});
-      const Event end = link.copy({.name = "out",
-                                   .direction = device::CopyInfo::Direction::kDeviceToHost,
-                                   .device = address,
-                                   .host = host,
-                                   .bytes = static_cast<std::size_t>(100 / speed)});
-      watch.queued(100, Fence(made), device->now(), end);
+      const Event end =
+          link.copy({.name = "out",
+                     .direction = device::CopyInfo::Direction::kDeviceToHost,
+                     .device = address,
+                     .host = host,
+                     .bytes = static_cast<std::size_t>(100 / speed / (cancel ? 10 : 1))});
+      last = watch.queued(100, Fence(made), device->now(), end);
+      if (cancel) watch.cancelled(last);
     }
     device->synchronize();
     watch.end_step(*device);
@@ -40,6 +43,7 @@ class LinkWatchTest : public testing::Test {
       device->memory().allocate(kBytes, Purpose::kActivations, device->current_stream());
   device::Stream& link = device->create_stream("link");
   LinkWatch watch{{1, 0}, 0};
+  LinkWatch::Mark last;
 };
 
 TEST_F(LinkWatchTest, PlansWithWhatTheDeviceSaysAsLongAsTheLinkKeepsToIt) {
@@ -78,6 +82,17 @@ TEST_F(LinkWatchTest, NoiseMakesNothingFlap) {
 TEST_F(LinkWatchTest, AFewCopiesTellNothing) {
   for (int i = 0; i < 5; ++i) step(0.5, /*copies=*/3);
   EXPECT_EQ(watch.plan().replans, 0U);
+}
+
+TEST_F(LinkWatchTest, WhatWasCancelledTellsNothing) {
+  for (int i = 0; i < 5; ++i) step(1, 6, /*cancel=*/true);
+  EXPECT_EQ(watch.plan().replans, 0U);
+  watch.cancelled({});    // No copy.
+  watch.cancelled(last);  // Its step is over.
+  step(0.5);
+  watch.cancelled(last);
+  step(0.5);
+  EXPECT_EQ(watch.plan().replans, 1U);
 }
 
 }  // namespace

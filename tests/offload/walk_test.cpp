@@ -28,7 +28,7 @@ TEST_F(WalkTest, ListsABlockOnceAtItsFirstUse) {
   Block& b = block(20);
   const std::vector<Block*> order{&a, &b, &a};
   Walk walk(1, order);
-  EXPECT_EQ(walk.sizes, (std::vector<std::size_t>{10, 20}));
+  EXPECT_EQ(walk.record().sizes, (std::vector<std::size_t>{10, 20}));
   EXPECT_EQ(a.position, 0U);
   EXPECT_EQ(b.position, 1U);
   EXPECT_TRUE(walk.lists(a));
@@ -74,10 +74,10 @@ TEST_F(WalkTest, KnowsHowFarUsesHaveComeInOrder) {
   EXPECT_EQ(walk.now(), -1);
   walk.ask(*order[0]);
   EXPECT_EQ(walk.now(), 0);
-  EXPECT_TRUE(walk.in_order);
+  EXPECT_TRUE(walk.record().in_order);
   walk.ask(*order[2]);
   EXPECT_EQ(walk.now(), 0);
-  EXPECT_FALSE(walk.in_order);
+  EXPECT_FALSE(walk.record().in_order);
   walk.forget(*order[1]);
   walk.ask(*order[3]);
   EXPECT_EQ(walk.now(), 3);
@@ -107,7 +107,7 @@ TEST_F(WalkTest, HasNoRoomForWhatWasGivenUpBeforeTheNextUse) {
   walk.ask(*order[1]);
   EXPECT_TRUE(walk.has_room(*order[2]));  // until the next use.
   EXPECT_TRUE(walk.has_room(*order[3]));
-  EXPECT_EQ(walk.not_before, (std::vector<std::ptrdiff_t>{-1, -1, 1, 1}));
+  EXPECT_EQ(walk.record().not_before, (std::vector<std::ptrdiff_t>{-1, -1, 1, 1}));
 }
 
 }  // namespace

@@ -8,8 +8,10 @@
 
 #include "gtest/gtest.h"
 
+#include "allocator/error.h"
 #include "runtime/device/check/check_device.h"
 #include "tests/support/devices.h"
+#include "tests/support/faulty_device.h"
 #include "tests/support/sim_orders.h"
 
 namespace ebb::transfer {
@@ -208,6 +210,35 @@ TEST_P(TransferQueueTest, HasOneChunkOutstandingHoweverManyTransfersWait) {
     EXPECT_GT(device->now() - begin, 4 * 4.1e6 / 2e6);
   }
   device->host_memory().unpin(host, 24 * kMiB);
+}
+
+TEST_P(TransferQueueTest, LeavesNothingUnderWayOfATransferThatIsRefusedHalfWay) {
+  constexpr std::size_t kBytes = 12 * kMiB;
+  test::Faults faults;
+  test::FaultyDevice faulty(*device, faults);
+  std::byte* host = device->host_memory().pin(kBytes);
+  std::memset(host, 0, kBytes);
+  {
+    TransferQueue out(faulty, Direction::kDeviceToHost);
+    const std::uintptr_t from = on_device(kBytes, std::byte{7});
+    // A chunk is on its way. Its callback fails, so that the next one follows at once.
+    faults.fail_from(1, {test::Call::kCopy, test::Call::kCallBack});
+    EXPECT_THROW(out.submit({"out", from, host, kBytes, {now()}}), Error);
+    faults.stop();
+    EXPECT_EQ(host[4 * kMiB - 1], std::byte{7});
+    EXPECT_EQ(host[4 * kMiB], std::byte{0});
+    device->memory().free(from, {});  // Nobody uses it any more,
+    std::memset(host, 1, kBytes);     // nor this.
+    device->synchronize();
+    EXPECT_EQ(host[0], std::byte{1});
+    // The queue goes on.
+    const std::uintptr_t again = on_device(kMiB, std::byte{9});
+    out.submit({"out", again, host, kMiB, {now()}}).wait();
+    EXPECT_EQ(host[0], std::byte{9});
+    device->memory().free(again, {});
+  }
+  EXPECT_EQ(device->order().violations, 0U);
+  device->host_memory().unpin(host, kBytes);
 }
 
 TEST_P(TransferQueueTest, EndsInTheOrderOfSubmission) {
