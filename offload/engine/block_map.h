@@ -33,7 +33,7 @@ class BlockMap {
   // A block over `span` of `storage` as it is, in the store as `pieces`; with whatever
   // `parts` (blocks of that storage that overlap it, each on no other device memory than
   // that, if on any) have become one with it. If it throws, for want of memory, all is as
-  // before.
+  // before; but Abseil's tables cannot bear that while they grow.
   Block& join(const tensor::StorageRef& storage, const Span& span, Pieces pieces,
               const Matches& parts);
 

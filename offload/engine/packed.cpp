@@ -1,6 +1,5 @@
 #include "offload/engine/packed.h"
 
-
 namespace ebb::offload {
 
 using autograd::SaveSite;

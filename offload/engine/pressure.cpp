@@ -13,6 +13,11 @@ using autograd::SaveSite;
 
 std::unique_ptr<StoredBlock> Engine::Impl::put(std::uintptr_t device, std::size_t bytes,
                                                const Fence& after) {
+  for (Fence ahead = store_.ahead(); !ahead.empty(); ahead = store_.ahead()) {
+    device_.set_host_wait({device::StallCause::kHost, "engine.ahead"});
+    ahead.wait();
+    device_.set_host_wait({});
+  }
   bool was_room = false;
   while (true) {
     if (auto stored = store_.put(device, bytes, after)) return stored;

@@ -47,6 +47,11 @@ class Store {
                                                          std::size_t bytes,
                                                          const Fence& after) = 0;
 
+  // What the host should wait for before the next put(), in a store that copies still use
+  // more of than was ever needed at once: a host that runs ahead of the device would take
+  // fresh memory for each micro-batch. An empty fence: nothing.
+  virtual Fence ahead() { return {}; }
+
   // What to wait for until put() has room for `bytes`: what was given back and is still in
   // use; an empty fence if there is room now. None if no wait makes room of that size.
   virtual std::optional<Fence> next_room(std::size_t bytes) = 0;

@@ -143,6 +143,27 @@ TEST_P(HostStoreTest, SaysWhenThereIsNoRoomAndGrowsToItsCap) {
   device->memory().free(from, {});
 }
 
+TEST_P(HostStoreTest, LetsTheHostBeAheadByAsMuchAsWasEverNeededAtOnce) {
+  pool->reserve(4 * kBytes);
+  const std::uintptr_t from = filled(1);
+  std::vector<std::unique_ptr<StoredBlock>> blocks;
+  blocks.push_back(store->put(from, kBytes, now()));
+  blocks.push_back(store->put(from, kBytes, now()));
+  blocks.clear();  // Two blocks' copies are under way, as many as were needed.
+  EXPECT_TRUE(store->ahead().empty());
+  blocks.push_back(store->put(from, kBytes, now()));
+  const Event third = blocks.back()->stored();
+  blocks.clear();
+  const Fence ahead = store->ahead();
+  EXPECT_FALSE(ahead.empty());
+  ahead.wait();
+  EXPECT_TRUE(store->ahead().empty());  // It was the first of the three.
+  third.wait();
+  EXPECT_TRUE(store->ahead().empty());
+  device->synchronize();
+  device->memory().free(from, {});
+}
+
 INSTANTIATE_TEST_SUITE_P(AllOrders, HostStoreTest,
                          testing::ValuesIn(test::twenty_four_orders()),
                          [](const auto& order) { return test::order_name(order.param); });

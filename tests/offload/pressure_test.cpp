@@ -53,6 +53,27 @@ TEST(PressureTest, WaitsWhereWhatWasGivenBackLeavesRoom) {
   expect_nothing_left(world);
 }
 
+TEST(PressureTest, TakesHostMemoryOfTwoMicroBatchesHoweverManyAStepHas) {
+  // Seconds for a step of so many, and the most that the pool had out.
+  const auto run = [](int micro_batches) {
+    World world({.pool_bytes = 16 * 8 * kBlock});
+    const Chain chain{.layers = 8};
+    for (int i = 0; i < micro_batches; ++i) {
+      std::vector<Saved> graph = forward(world, chain, static_cast<std::uint64_t>(i + 1));
+      backward(world, graph, chain);
+    }
+    world.device.synchronize();
+    const double seconds = world.device.now();
+    expect_nothing_left(world);
+    return std::pair(seconds, world.pool.stats().peak_taken_bytes);
+  };
+  const auto [one_seconds, one_bytes] = run(1);
+  EXPECT_EQ(one_bytes, 8 * kBlock);
+  const auto [seconds, bytes] = run(8);
+  EXPECT_LE(bytes, 2 * one_bytes);
+  EXPECT_LE(seconds, 8 * one_seconds * 1.0001);  // Nobody stood still for it.
+}
+
 TEST(PressureTest, DoesNotWaitForRoomThatIsOneByteTooSmall) {
   World world({.pool_bytes = kBlock, .d2h_bytes_per_second = 1e8});
   (void)forward(world, {.layers = 1}, 1);

@@ -31,7 +31,8 @@ bool fails_without_memory(std::size_t calls, Call call) {
 
 }  // namespace ebb::test
 
-void* operator new(std::size_t bytes) {
+// Not inlined: the compiler would see a pair of new and free().
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   using namespace ebb::test;
   if (news_left != kNever && news_left-- == 0) {
     news_left = kNever;
@@ -40,5 +41,7 @@ void* operator new(std::size_t bytes) {
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}

@@ -10,11 +10,13 @@ namespace ebb::offload {
 
 class HostStore::Block final : public StoredBlock {
  public:
-  Block(transfer::Link& link, PinnedPool::Block memory) noexcept
-      : link_(link), memory_(std::move(memory)) {}
+  Block(HostStore& store, PinnedPool::Block memory) noexcept
+      : store_(store), link_(store.link_), memory_(std::move(memory)) {}
   ~Block() override {
     if (!fetched_) link_.d2h.cancel(stored_);  // What was never read, nobody will.
+    const std::size_t bytes = memory_.size();
     memory_.release(std::move(last_use_));
+    store_.given_back(bytes, last_copy_);
   }
 
   void put(std::uintptr_t device, const Fence& after) {
@@ -25,6 +27,7 @@ class HostStore::Block final : public StoredBlock {
          .bytes = memory_.size(),
          .after = {{{after, {device::StallCause::kHost, "store.put"}}, {}}}});
     last_use_.add(stored_);
+    last_copy_ = stored_;
   }
 
   Event stored() const noexcept override { return stored_; }
@@ -40,25 +43,50 @@ class HostStore::Block final : public StoredBlock {
                     {Fence(stored_), {device::StallCause::kD2HBacklog, "store.stored"}}}}},
         priority);
     last_use_.add(end);
+    last_copy_ = end;
     fetched_ = true;
     return end;
   }
 
  private:
+  HostStore& store_;
   transfer::Link& link_;
   PinnedPool::Block memory_;
   Event stored_;
   bool fetched_ = false;
   Fence last_use_;
+  Event last_copy_;
 };
 
 std::unique_ptr<StoredBlock> HostStore::put(std::uintptr_t device, std::size_t bytes,
                                             const Fence& after) {
   PinnedPool::Block memory = pool_.allocate(bytes);
   if (!memory) return nullptr;
-  auto block = std::make_unique<Block>(link_, std::move(memory));
+  auto block = std::make_unique<Block>(*this, std::move(memory));
+  lent_bytes_ += bytes;
+  most_bytes_ = std::max(most_bytes_, lent_bytes_);
   block->put(device, after);
   return block;
+}
+
+void HostStore::given_back(std::size_t bytes, const Event& end) noexcept {
+  lent_bytes_ -= bytes;
+  try {
+    left_.push_back({bytes, end});
+    left_bytes_ += bytes;
+  } catch (...) {
+    // No memory to note it: then nobody waits for it.
+  }
+}
+
+// What is left comes to no more than the most that was lent at once: so the host is ahead
+// by a micro-batch, and memory for two is enough. By then the device has as much to do.
+Fence HostStore::ahead() {
+  while (!left_.empty() && left_.front().end.done()) {
+    left_bytes_ -= left_.front().bytes;
+    left_.pop_front();
+  }
+  return left_bytes_ > most_bytes_ ? Fence(left_.front().end) : Fence();
 }
 
 std::optional<Fence> HostStore::next_room(std::size_t bytes) {

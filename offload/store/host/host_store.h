@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <memory>
 
 #include "allocator/pinned_pool.h"
@@ -17,15 +18,27 @@ class HostStore final : public Store {
 
   std::unique_ptr<StoredBlock> put(std::uintptr_t device, std::size_t bytes,
                                    const Fence& after) override;
+  Fence ahead() override;
   std::optional<Fence> next_room(std::size_t bytes) override;
   bool grow(std::size_t bytes) override;
   std::string fullness() const override;
 
  private:
   class Block;
+  // A block that was given back.
+  struct Left {
+    std::size_t bytes = 0;
+    Event end;  // Of its last copy.
+  };
+
+  void given_back(std::size_t bytes, const Event& end) noexcept;
 
   transfer::Link& link_;
   PinnedPool& pool_;
+  std::size_t lent_bytes_ = 0;  // In blocks,
+  std::size_t most_bytes_ = 0;  // and at most so far.
+  std::deque<Left> left_;       // Those whose copies may not have ended, in order.
+  std::size_t left_bytes_ = 0;
 };
 
 }  // namespace ebb::offload
