@@ -1,6 +1,8 @@
 // What goes wrong in and around checkpointed segments.
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,6 +54,69 @@ TEST_F(CheckpointFailuresTest, NamesTheOpThatIsMissingTheSecondTime) {
     FAIL() << "the segment is not the same";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("linear"));
+  }
+}
+
+TEST_F(CheckpointFailuresTest, RefusesASegmentThatKeepsTheEndOfItsRecomputeForItself) {
+  for (const bool goes_on : {false, true}) {
+    int runs = 0;
+    const Segment greedy = [&](std::span<const Tensor> in) {
+      Tensor h = in[0];
+      try {
+        h = gelu(in[0]);
+      } catch (...) {
+        // What it must not do: the last save of the recompute ends it so.
+      }
+      if (++runs == 2 && goes_on) h = gelu(in[0]);
+      return std::vector<Tensor>{h};
+    };
+    const Tensor loss = sum(run(greedy, x_));
+    EXPECT_THAT([&] { backward(loss); },
+                test::fails_with(absl::StatusCode::kFailedPrecondition,
+                                 "must let unknown exceptions pass"));
+  }
+}
+
+// Hands out what it is given; the n-th that is asked for is lost.
+class LosingHooks final : public SavedTensorHooks {
+ public:
+  int asks_left = 1;
+  int used = 0;
+
+  PackResult pack(const Tensor& tensor, const SaveSite&) override {
+    return std::make_unique<Packed>(*this, tensor);
+  }
+  void begin_backward(std::span<PackedTensor* const>) override {}
+  void end_backward() noexcept override {}
+
+ private:
+  class Packed final : public PackedTensor {
+   public:
+    Packed(LosingHooks& hooks, Tensor tensor) : hooks_(hooks), tensor_(std::move(tensor)) {}
+    Tensor unpack() override {
+      EBB_CHECK(hooks_.asks_left-- > 0, kDataLoss, "it is lost");
+      return tensor_;
+    }
+    void used() noexcept override { ++hooks_.used; }
+
+   private:
+    LosingHooks& hooks_;
+    const Tensor tensor_;
+  };
+};
+
+TEST_F(CheckpointFailuresTest, IsOverWithTheInputsThatItGotWhereTheNextOneIsLost) {
+  LosingHooks hooks;
+  const HooksScope scope(&hooks);
+  const Segment two = [](std::span<const Tensor> in) {
+    return std::vector<Tensor>{gelu(multiply(in[0], in[1]))};
+  };
+  {
+    const Tensor inputs[] = {scale(x_, 2), scale(x_, 3)};
+    const Tensor loss = sum(checkpoint(two, inputs).front());
+    EXPECT_THAT([&] { backward(loss); },
+                test::fails_with(absl::StatusCode::kDataLoss, "it is lost"));
+    EXPECT_EQ(hooks.used, 1);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -17,6 +18,10 @@ namespace {
 
 // Ends a recompute. No std::exception, so that a segment's own handlers let it pass.
 struct Stop {};
+
+constexpr const char* kWentOn =
+    "the recompute of a segment went on after its last saved tensor: the segment must let "
+    "unknown exceptions pass";
 
 // What the nodes of a second run save belongs to the first run's.
 class Discarded final : public PackedTensor {
@@ -62,9 +67,7 @@ class Frame::Recomputing {
 
 PackResult Frame::fill_slot(const Tensor& tensor, const SaveSite& site) {
   const std::size_t index = next_++;
-  EBB_CHECK(index <= last_, kFailedPrecondition,
-            "the recompute of a segment went on after "
-            "its last saved tensor: the segment must let unknown exceptions pass");
+  EBB_CHECK(index <= last_, kFailedPrecondition, kWentOn);
   Slot& slot = slots_[index];
   const bool same = slot.shape == tensor.shape() && slot.dtype == tensor.dtype() &&
                     slot.stage == site.stage && std::strcmp(slot.op, site.op) == 0;
@@ -83,13 +86,17 @@ PackResult Frame::fill_slot(const Tensor& tensor, const SaveSite& site) {
 
 std::vector<Tensor> Frame::inputs_again() {
   std::vector<Tensor> inputs;
+  std::size_t taken = 0;
+  const absl::Cleanup over = [&] {  // Of those that came, even if the next one did not.
+    for (std::size_t i = 0; i < taken; ++i) inputs_[i].tensor.used();
+  };
   for (Input& input : inputs_) {
     Tensor tensor = input.tensor.use(/*keep=*/true);
+    ++taken;
     if (tensor.defined()) tensor = tensor.alias();
     if (input.requires_grad) make_meta(tensor).requires_grad = true;
     inputs.push_back(std::move(tensor));
   }
-  for (Input& input : inputs_) input.tensor.used();
   return inputs;
 }
 
@@ -115,6 +122,7 @@ void Frame::recompute() {
   } catch (const Stop&) {
     stopped = true;
   }
+  EBB_CHECK(stopped || next_ <= last_, kFailedPrecondition, kWentOn);
   EBB_CHECK(stopped, kFailedPrecondition, "a checkpointed segment saved ", next_,
             " tensors when it ran again, and at least ", last_ + 1,
             " the first time: the "
