@@ -24,15 +24,22 @@ std::size_t chunk_bytes(const device::LinkRate& link, double host_submit_seconds
   return std::max(kMinChunkBytes, pages * kPageBytes);
 }
 
+std::size_t latency_bytes(const device::LinkRate& link) noexcept {
+  const double bytes = link.bytes_per_second * link.latency_seconds;
+  return std::isfinite(bytes) ? static_cast<std::size_t>(bytes) : 0;
+}
+
 TransferQueue::TransferQueue(device::Device& device, Direction direction)
     : device_(device),
       direction_(direction),
-      chunk_bytes_(transfer::chunk_bytes(direction == Direction::kDeviceToHost
-                                             ? device.capability().d2h
-                                             : device.capability().h2d,
-                                         device.capability().host_submit_seconds)),
+      chunk_bytes_(transfer::chunk_bytes(link(), device.capability().host_submit_seconds)),
       bulk_(device, direction == Direction::kDeviceToHost ? "d2h" : "h2d"),
       urgent_(device, direction == Direction::kDeviceToHost ? "d2h.urgent" : "h2d.urgent") {
+}
+
+const device::LinkRate& TransferQueue::link() const noexcept {
+  const device::Capability& can = device_.capability();
+  return direction_ == Direction::kDeviceToHost ? can.d2h : can.h2d;
 }
 
 TransferQueue::~TransferQueue() {
@@ -55,10 +62,16 @@ Event TransferQueue::submit(const Transfer& transfer, Priority priority) {
 }
 
 Event TransferQueue::submit_urgent(const Transfer& transfer) {
-  begin(urgent_, transfer);
-  copy(urgent_, transfer, 0, transfer.bytes, 0);
-  const std::uint64_t value = urgent_.ends.take();
-  urgent_.stream->signal(*urgent_.ends, value);
+  std::uint64_t value = 0;
+  try {
+    begin(urgent_, transfer);
+    copy(urgent_, transfer, 0, transfer.bytes, 0);
+    value = urgent_.ends.take();
+    urgent_.stream->signal(*urgent_.ends, value);
+  } catch (...) {
+    urgent_.stream->record().wait();  // As above: the copy may be under way.
+    throw;
+  }
   return (*urgent_.ends).at(value);
 }
 

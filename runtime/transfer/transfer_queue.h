@@ -45,6 +45,10 @@ struct Transfer {
 // a budget.
 std::size_t chunk_bytes(const device::LinkRate& link, double host_submit_seconds) noexcept;
 
+// What a link moves in the time that it takes to start a copy: rate x t0; 0 where links
+// have no model.
+std::size_t latency_bytes(const device::LinkRate& link) noexcept;
+
 // Thread-safe as the device is: one thread submits at a time, callbacks may come from
 // another. `device` outlives the queue; the queue outlives the events that it returns.
 class TransferQueue {
@@ -69,6 +73,7 @@ class TransferQueue {
   void cancel(const Event& end) noexcept;
 
   std::size_t chunk_bytes() const noexcept { return chunk_bytes_; }
+  std::size_t latency_bytes() const noexcept { return transfer::latency_bytes(link()); }
 
  private:
   // A stream with the timeline of what ends on it.
@@ -87,6 +92,7 @@ class TransferQueue {
     bool cancelled = false;
   };
 
+  const device::LinkRate& link() const noexcept;
   Event submit_urgent(const Transfer& transfer);
   // Whether nothing was outstanding: then it is for the caller to pump.
   bool queue(const Transfer& transfer, std::uint64_t& value) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -103,12 +109,15 @@ class TransferQueue {
   device::Device& device_;
   const Direction direction_;
   const std::size_t chunk_bytes_;
-  Lane bulk_;
-  Lane urgent_;
 
+  // Before the lanes, which they outlive: behind the last signal comes one more callback,
+  // which finds nothing to do, and only the end of the bulk stream waits for that.
   absl::Mutex mutex_;
   std::deque<Pending> pending_ ABSL_GUARDED_BY(mutex_);  // The front one may be under way.
   bool chunk_outstanding_ ABSL_GUARDED_BY(mutex_) = false;
+
+  Lane bulk_;
+  Lane urgent_;
 };
 
 // Both directions of a device's link.

@@ -241,6 +241,28 @@ TEST_P(TransferQueueTest, LeavesNothingUnderWayOfATransferThatIsRefusedHalfWay) 
   device->host_memory().unpin(host, kBytes);
 }
 
+TEST_P(TransferQueueTest, LeavesNothingUnderWayOfAnUrgentTransferThatIsRefusedHalfWay) {
+  test::Faults faults;
+  test::FaultyDevice faulty(*device, faults);
+  std::byte* host = device->host_memory().pin(kMiB);
+  std::memset(host, 0, kMiB);
+  {
+    TransferQueue out(faulty, Direction::kDeviceToHost);
+    const std::uintptr_t from = on_device(kMiB, std::byte{7});
+    faults.fail(0, test::Call::kSignal);
+    EXPECT_THROW(out.submit({"out", from, host, kMiB, {now()}}, Priority::kUrgent), Error);
+    EXPECT_EQ(host[kMiB - 1], std::byte{7});  // The copy has ended.
+    device->memory().free(from, {});
+    std::memset(host, 1, kMiB);
+    const std::uintptr_t again = on_device(kMiB, std::byte{9});
+    out.submit({"out", again, host, kMiB, {now()}}, Priority::kUrgent).wait();
+    EXPECT_EQ(host[0], std::byte{9});
+    device->memory().free(again, {});
+  }
+  EXPECT_EQ(device->order().violations, 0U);
+  device->host_memory().unpin(host, kMiB);
+}
+
 TEST_P(TransferQueueTest, EndsInTheOrderOfSubmission) {
   std::byte* host = device->host_memory().pin(8 * kMiB);
   {

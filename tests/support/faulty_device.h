@@ -30,13 +30,15 @@ enum class Call : std::uint8_t {
   kHold,
   kLaunch,
   kCopy,
+  kSignal,
   kWait,
   kCallBack,
   kSynchronize,
   kRun,  // An op or a copy, when it runs.
 };
 
-// Everything that can throw where it is called. Not kNoRoom, which callers can live with.
+// Everything that can throw where it is called. Not kNoRoom, which callers can live with,
+// nor kSignal: whoever waits for a value that nobody signals waits for ever.
 inline constexpr std::initializer_list<Call> kSubmissions = {
     Call::kCreateStream, Call::kAcquireTimeline, Call::kAllocate,
     Call::kHold,         Call::kLaunch,          Call::kCopy,
@@ -147,6 +149,10 @@ class FaultyDevice final : public ForwardDevice {
     void wait(const Event& event, const device::WaitTag& tag) override {
       faults_.at(Call::kWait, tag.site);
       ForwardStream::wait(event, tag);
+    }
+    void signal(device::Timeline& timeline, std::uint64_t value) override {
+      faults_.at(Call::kSignal, "signal");
+      ForwardStream::signal(timeline, value);
     }
     void call_back(device::Callback callback) override {
       faults_.at(Call::kCallBack, "call_back");
