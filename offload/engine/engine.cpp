@@ -1,7 +1,6 @@
 #include "offload/engine/engine.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "allocator/host_memory.h"
@@ -12,19 +11,9 @@ namespace ebb::offload {
 
 using tensor::StorageRef;
 
-namespace {
-
-// What a link moves in the time that it takes to start a copy; 0 where links have no model.
-std::size_t bytes_of_latency(const device::LinkRate& link) noexcept {
-  const double bytes = link.bytes_per_second * link.latency_seconds;
-  return std::isfinite(bytes) ? static_cast<std::size_t>(bytes) : 0;
-}
-
-}  // namespace
-
 std::size_t default_min_offload_bytes(const device::Capability& capability) noexcept {
-  const std::size_t latency =
-      std::max(bytes_of_latency(capability.d2h), bytes_of_latency(capability.h2d));
+  const std::size_t latency = std::max(transfer::latency_bytes(capability.d2h),
+                                       transfer::latency_bytes(capability.h2d));
   return std::max(kPageBytes, latency / 4);
 }
 
@@ -46,7 +35,7 @@ Engine::Impl::Impl(device::Device& device, Store& store, const EngineOptions& op
 Engine::Impl::~Impl() { device_.memory().remove_reclaimer(*this); }
 
 std::size_t Engine::Impl::most_waiting_bytes(const device::LinkRate& link) const noexcept {
-  return std::max(2 * largest_bytes_, bytes_of_latency(link));
+  return std::max(2 * largest_bytes_, transfer::latency_bytes(link));
 }
 
 void Engine::Impl::let_go(Block& block) noexcept {

@@ -7,7 +7,7 @@
 // the order of use; at each use the engine queues the copies that have to be under way by
 // the next one, and one block more, within the same limit. All of it is decided in the
 // order of the host's calls and ordered by streams and events; the host never waits, unless
-// the store is full, or copies still use more of it than was ever needed at once.
+// the store is full, or it says so (Store::fence_before_put).
 
 #pragma once
 

@@ -80,6 +80,8 @@ class Engine::Impl final : public autograd::SavedTensorHooks,
               const Fence& made);
   // Notes the pieces that have been sent just now.
   void note_sent(Block& block, const Fence& made, std::int32_t stage);
+  // Whether the host could wait for it. Counted as time that host memory was full.
+  bool host_waits(const Fence& fence, const char* site) noexcept;
   std::unique_ptr<StoredBlock> put(std::uintptr_t device, std::size_t bytes,
                                    const Fence& after);
   std::size_t most_waiting_bytes(const device::LinkRate& link) const noexcept;

@@ -11,12 +11,19 @@ namespace ebb::offload {
 using autograd::PackResult;
 using autograd::SaveSite;
 
+bool Engine::Impl::host_waits(const Fence& fence, const char* site) noexcept {
+  device_.set_host_wait({device::StallCause::kHostFull, site});
+  fence.wait();
+  device_.set_host_wait({});
+  // A simulated device's callback cannot wait: it comes back at once, and has failed.
+  return fence.done();
+}
+
 std::unique_ptr<StoredBlock> Engine::Impl::put(std::uintptr_t device, std::size_t bytes,
                                                const Fence& after) {
-  for (Fence ahead = store_.ahead(); !ahead.empty(); ahead = store_.ahead()) {
-    device_.set_host_wait({device::StallCause::kHost, "engine.ahead"});
-    ahead.wait();
-    device_.set_host_wait({});
+  for (Fence ahead = store_.fence_before_put();
+       !ahead.empty() && host_waits(ahead, "engine.ahead");) {
+    ahead = store_.fence_before_put();
   }
   bool was_room = false;
   while (true) {
@@ -26,9 +33,7 @@ std::unique_ptr<StoredBlock> Engine::Impl::put(std::uintptr_t device, std::size_
     if (!room || (room->empty() && std::exchange(was_room, true))) return nullptr;
     if (room->empty()) continue;
     ++figures_.room_waits;
-    device_.set_host_wait({device::StallCause::kHostFull, "engine.room"});
-    room->wait();
-    device_.set_host_wait({});
+    if (!host_waits(*room, "engine.room")) return nullptr;
   }
 }
 

@@ -47,10 +47,13 @@ class Store {
                                                          std::size_t bytes,
                                                          const Fence& after) = 0;
 
-  // What the host should wait for before the next put(), in a store that copies still use
-  // more of than was ever needed at once: a host that runs ahead of the device would take
-  // fresh memory for each micro-batch. An empty fence: nothing.
-  virtual Fence ahead() { return {}; }
+  // What the host should wait for before the next put(); an empty fence: nothing. So that a
+  // host that runs ahead of the device does not take fresh memory for each micro-batch: it
+  // waits while copies still use about as much of what was given back as was ever needed at
+  // once. What ends out of order may count for a while. Work that the compute stream has
+  // been given must not wait for what only this thread submits later: neither wait would
+  // end.
+  virtual Fence fence_before_put() = 0;
 
   // What to wait for until put() has room for `bytes`: what was given back and is still in
   // use; an empty fence if there is room now. None if no wait makes room of that size.

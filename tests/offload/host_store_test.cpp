@@ -150,18 +150,57 @@ TEST_P(HostStoreTest, LetsTheHostBeAheadByAsMuchAsWasEverNeededAtOnce) {
   blocks.push_back(store->put(from, kBytes, now()));
   blocks.push_back(store->put(from, kBytes, now()));
   blocks.clear();  // Two blocks' copies are under way, as many as were needed.
-  EXPECT_TRUE(store->ahead().empty());
+  EXPECT_TRUE(store->fence_before_put().empty());
   blocks.push_back(store->put(from, kBytes, now()));
   const Event third = blocks.back()->stored();
   blocks.clear();
-  const Fence ahead = store->ahead();
+  const Fence ahead = store->fence_before_put();
   EXPECT_FALSE(ahead.empty());
   ahead.wait();
-  EXPECT_TRUE(store->ahead().empty());  // It was the first of the three.
+  EXPECT_TRUE(store->fence_before_put().empty());  // It was the first of the three.
   third.wait();
-  EXPECT_TRUE(store->ahead().empty());
+  EXPECT_TRUE(store->fence_before_put().empty());
   device->synchronize();
   device->memory().free(from, {});
+}
+
+TEST_P(HostStoreTest, LetsTheHostBeAheadByTwoBlocksWhereBlocksLiveOneAtATime) {
+  pool->reserve(4 * kBytes);
+  const std::uintptr_t from = filled(1);
+  std::unique_ptr<StoredBlock> block;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(store->fence_before_put().empty());
+    block = store->put(from, kBytes, now());
+    block.reset();
+  }
+  EXPECT_TRUE(store->fence_before_put().empty());
+  block = store->put(from, kBytes, now());
+  block.reset();
+  EXPECT_FALSE(store->fence_before_put().empty());
+  device->synchronize();
+  EXPECT_TRUE(store->fence_before_put().empty());
+  device->memory().free(from, {});
+}
+
+TEST_P(HostStoreTest, DoesNotCountWhatEndedBehindACopyThatRunsOn) {
+  pool->reserve(4 * kBytes);
+  const std::uintptr_t from = filled(1);
+  std::vector<std::unique_ptr<StoredBlock>> blocks;
+  for (int i = 0; i < 3; ++i) blocks.push_back(store->put(from, kBytes, now()));
+  blocks[2]->stored().wait();
+  // The first is fetched behind work that takes long, the others are over with.
+  const std::uintptr_t to =
+      device->memory().allocate(kBytes, Purpose::kActivations, device->current_stream());
+  device->current_stream().launch(test::op("long", 1e9), [](void*) {});
+  const Event back = blocks[0]->fetch(to, now(), transfer::Priority::kBulk);
+  blocks.clear();
+  blocks.push_back(store->put(from, kBytes, Fence()));
+  blocks.clear();  // Four blocks were given back, and three needed at once.
+  EXPECT_FALSE(back.done());
+  EXPECT_TRUE(store->fence_before_put().empty());
+  device->synchronize();
+  device->memory().free(from, {});
+  device->memory().free(to, {});
 }
 
 INSTANTIATE_TEST_SUITE_P(AllOrders, HostStoreTest,

@@ -74,6 +74,24 @@ TEST(PressureTest, TakesHostMemoryOfTwoMicroBatchesHoweverManyAStepHas) {
   EXPECT_LE(seconds, 8 * one_seconds * 1.0001);  // Nobody stood still for it.
 }
 
+// A callback of a simulated device has nobody to wait for.
+TEST(PressureTest, ASaveInACallbackDoesNotWaitForEver) {
+  for (const std::size_t blocks : {1U, 8U}) {  // For room; because of what was given back.
+    World world({.pool_bytes = blocks * kBlock, .d2h_bytes_per_second = 1e6});
+    for (std::uint64_t i = 1; i <= 3; ++i) (void)forward(world, {.layers = 1}, i);
+    Tensor tensor = world.make(4, kBlock, 1e-6);
+    autograd::PackResult saved = nullptr;
+    world.device.current_stream().call_back(
+        [&](const absl::Status&) { saved = world.engine->pack(tensor, site(false)); });
+    EXPECT_THAT([&] { world.device.synchronize(); },
+                fails_with(Code::kFailedPrecondition, "a callback waits"));
+    EXPECT_NE(saved.packed, nullptr);
+    saved.packed.reset();
+    tensor = {};
+    expect_nothing_left(world);
+  }
+}
+
 TEST(PressureTest, DoesNotWaitForRoomThatIsOneByteTooSmall) {
   World world({.pool_bytes = kBlock, .d2h_bytes_per_second = 1e8});
   (void)forward(world, {.layers = 1}, 1);

@@ -47,6 +47,7 @@ class RecordingStore final : public offload::Store {
     std::printf("+ %zu\n", bytes);
     return std::make_unique<Block>(*this, std::move(block), next_++);
   }
+  ebb::Fence fence_before_put() override { return store_.fence_before_put(); }
   std::optional<ebb::Fence> next_room(std::size_t bytes) override {
     return store_.next_room(bytes);
   }

@@ -1,12 +1,20 @@
 #include "offload/store/host/host_store.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <utility>
 
 #include "allocator/error.h"
 
 namespace ebb::offload {
+namespace {
+
+// Blocks. What ended out of order, such as what was never fetched, is looked for among the
+// oldest only, before the host waits for them.
+constexpr std::size_t kMostLookedAt = 16;
+
+}  // namespace
 
 class HostStore::Block final : public StoredBlock {
  public:
@@ -60,11 +68,13 @@ class HostStore::Block final : public StoredBlock {
 
 std::unique_ptr<StoredBlock> HostStore::put(std::uintptr_t device, std::size_t bytes,
                                             const Fence& after) {
+  forget_ended();
   PinnedPool::Block memory = pool_.allocate(bytes);
   if (!memory) return nullptr;
   auto block = std::make_unique<Block>(*this, std::move(memory));
   lent_bytes_ += bytes;
   most_bytes_ = std::max(most_bytes_, lent_bytes_);
+  largest_bytes_ = std::max(largest_bytes_, bytes);
   block->put(device, after);
   return block;
 }
@@ -79,14 +89,38 @@ void HostStore::given_back(std::size_t bytes, const Event& end) noexcept {
   }
 }
 
-// What is left comes to no more than the most that was lent at once: so the host is ahead
-// by a micro-batch, and memory for two is enough. By then the device has as much to do.
-Fence HostStore::ahead() {
+void HostStore::forget_ended() noexcept {
   while (!left_.empty() && left_.front().end.done()) {
     left_bytes_ -= left_.front().bytes;
     left_.pop_front();
   }
-  return left_bytes_ > most_bytes_ ? Fence(left_.front().end) : Fence();
+}
+
+void HostStore::forget_ended_out_of_order() noexcept {
+  const auto looked_at =
+      left_.begin() + static_cast<std::ptrdiff_t>(std::min(left_.size(), kMostLookedAt));
+  const auto running = std::remove_if(left_.begin(), looked_at, [this](const Left& left) {
+    if (!left.end.done()) return false;
+    left_bytes_ -= left.bytes;
+    return true;
+  });
+  left_.erase(running, looked_at);
+}
+
+// No more than the most that was lent at once: so the host is ahead by a micro-batch, and
+// memory for two is enough. By then the device has as much to do. Where blocks live one at
+// a time the host would wait for each of them: so two blocks, or what the link moves while
+// a copy starts, are always left to it.
+std::size_t HostStore::most_left_bytes() const noexcept {
+  return std::max({most_bytes_, 2 * largest_bytes_, link_.d2h.latency_bytes(),
+                   link_.h2d.latency_bytes()});
+}
+
+Fence HostStore::fence_before_put() {
+  forget_ended();
+  const std::size_t most = most_left_bytes();
+  if (left_bytes_ > most) forget_ended_out_of_order();
+  return left_bytes_ > most ? Fence(left_.front().end) : Fence();
 }
 
 std::optional<Fence> HostStore::next_room(std::size_t bytes) {
