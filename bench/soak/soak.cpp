@@ -109,16 +109,18 @@ class Soak {
     if (!std::isfinite(figures_.last_loss)) {
       problem(figures_.steps, "the loss is no number");
     }
+    // More memory solves what follows, and nothing that was seen before.
+    const bool sound = figures_.problems.empty();
     // A soak that did nothing has shown nothing.
     if (2 * figures_.refusals > figures_.steps) {
-      figures_.short_of_memory = true;
+      figures_.short_of_memory = sound;
       problem(figures_.steps, absl::StrCat(figures_.refusals,
                                            " steps found no memory: give the soak a larger "
                                            "device budget or host budget"));
     }
     if (options_.policy != offload::Policy::kKeep && figures_.engine.d2h_bytes == 0) {
       const bool full = figures_.engine.no_room_bytes > 0;
-      figures_.short_of_memory = figures_.short_of_memory || full;
+      figures_.short_of_memory = sound && (figures_.short_of_memory || full);
       problem(figures_.steps,
               full ? "nothing was moved: give the soak a larger host budget"
                    : "nothing was moved: lower the size from which tensors are offloaded");

@@ -86,7 +86,7 @@ struct SoakFigures {
   double virtual_seconds = 0;  // On the device's clock.
   double wall_seconds = 0;
 
-  // A problem that more of the device's or the host's memory would solve.
+  // There are problems, and more of the device's or the host's memory would solve them all.
   bool short_of_memory = false;
   // What went wrong, each in words; the first 20.
   std::vector<std::string> problems;

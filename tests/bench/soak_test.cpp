@@ -162,6 +162,23 @@ TEST(SoakFaultsTest, BytesThatStayOnTheDeviceAreReported) {
   EXPECT_THAT(figures.problems, Each(HasSubstr("device bytes")));
 }
 
+TEST(SoakFaultsTest, MoreMemoryIsNotTheAnswerWhereSomethingElseIsWrong) {
+  for (const bool leaks : {false, true}) {
+    Devices devices({}, 9 * kMiB / 4);
+    Tensor leak;
+    SoakOptions options = short_soak();
+    options.progress = [&](const SoakFigures& figures) {
+      if (leaks && figures.steps == 5) {
+        leak = Tensor::empty(*devices.device, {1}, DType::kF32);
+      }
+    };
+    const SoakFigures figures = devices.run(options);
+    EXPECT_GT(2 * figures.refusals, figures.steps);
+    EXPECT_FALSE(figures.passed());
+    EXPECT_EQ(figures.short_of_memory, !leaks);
+  }
+}
+
 // Wrong in one element of some calls: of one alone, the step may be one that is thrown
 // away.
 int gelus = 0;
