@@ -163,18 +163,6 @@ ordered_json gradients_json(const Report::Gradients& gradients) {
           {"max_abs_difference", finite_or_null(gradients.max_abs_difference)}};
 }
 
-ordered_json resource_json(Error::Resource resource) {
-  switch (resource) {
-    case Error::Resource::kDeviceMemory:
-      return "device_memory";
-    case Error::Resource::kHostMemory:
-      return "host_memory";
-    case Error::Resource::kOther:
-      break;
-  }
-  return nullptr;
-}
-
 ordered_json warnings_json(const std::vector<Warning>& warnings) {
   ordered_json list = ordered_json::array();
   for (const Warning& warning : warnings) {
@@ -234,6 +222,18 @@ ordered_json to_json(const Report& report) {
                      {"resource", resource_json(report.error->resource)}};
   }
   return json;
+}
+
+nlohmann::ordered_json resource_json(Error::Resource resource) {
+  switch (resource) {
+    case Error::Resource::kDeviceMemory:
+      return "device_memory";
+    case Error::Resource::kHostMemory:
+      return "host_memory";
+    case Error::Resource::kOther:
+      break;
+  }
+  return nullptr;
 }
 
 std::string to_text(const Report& report) { return to_json(report).dump(1) + "\n"; }

@@ -92,6 +92,8 @@ std::string checksum_text(std::uint64_t checksum);
 // All keys, in a fixed order (tests/cli/report_keys.py lists them). A loss that is no
 // number is null, as are bound and stalls where the clock is the wall's.
 nlohmann::ordered_json to_json(const Report& report);
+// "device_memory", "host_memory", or null.
+nlohmann::ordered_json resource_json(Error::Resource resource);
 
 // The same with a line break at its end, for a file.
 std::string to_text(const Report& report);

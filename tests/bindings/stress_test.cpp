@@ -66,6 +66,7 @@ TEST_F(StressTest, FailsWhereTheDeviceIsTooSmallForItsModel) {
   EXPECT_THAT(report()["error"]["message"].get<std::string>(), HasSubstr("device memory"));
   EXPECT_THAT(err_.text(), HasSubstr("device memory"));
   EXPECT_EQ(report()["stress"]["passed"], false);
+  EXPECT_EQ(report()["error"]["resource"], "device_memory");
   const auto smallest =
       report()["error"]["smallest_device_budget_bytes"].get<std::size_t>();
   const std::string budget = std::to_string(smallest);
@@ -75,6 +76,7 @@ TEST_F(StressTest, FailsWhereTheDeviceIsTooSmallForItsModel) {
 
 TEST_F(StressTest, NamesTheSmallestHostBudgetToo) {
   EXPECT_EQ(run({{"node-host-budget", {"--node-host-budget", "1"}}}), kFailed);
+  EXPECT_EQ(report()["error"]["resource"], "host_memory");
   const auto smallest = report()["error"]["smallest_host_budget_bytes"].get<std::size_t>();
   const std::string budget = std::to_string(smallest);
   EXPECT_THAT(err_.text(), HasSubstr("--node-host-budget " + budget + " is the smallest"));

@@ -41,7 +41,7 @@ struct Shortage {
 };
 
 // The sentence, and the resource that is short: the device's, unless more host memory is
-// known to help.
+// known to help; kOther where more of one of the two alone is not.
 Refusal refusal(const config::RunConfig& config, const Shortage& shortage);
 
 }  // namespace ebb::cli

@@ -13,19 +13,19 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 
 #include "allocator/host_limits.h"
 #include "bench/soak/soak.h"
 #include "bindings/cli/exit_code.h"
 #include "bindings/cli/progress.h"
-#include "bindings/cli/train/budget_search.h"
 #include "bindings/cli/train/failure.h"
 #include "bindings/cli/train/machine_limits.h"
 #include "bindings/cli/train/preflight.h"
 #include "bindings/cli/train/refusal.h"
+#include "bindings/cli/train/stress_budget.h"
 #include "bindings/cli/train/stress_report.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "offload/report/report.h"
 #include "runtime/device/check/check_device.h"
 #include "runtime/device/sim/sim_device.h"
 #include "runtime/io/atomic_file.h"
@@ -35,23 +35,14 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A soak takes a few MiB. More is neither mapped nor pinned, whatever the budgets are.
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-// Too small a budget shows in the first steps.
-constexpr std::int64_t kSearchSteps = 50;
-
-struct Budgets {
-  std::size_t device_bytes = kMostBytes;
-  std::size_t host_bytes = bench::SoakOptions().host_budget_bytes;
-};
-
 struct Outcome {
   bench::SoakFigures figures;
   std::optional<Refusal> failure;
 
   bool short_of_memory() const {
-    return figures.short_of_memory ||
-           (failure && failure->code == absl::StatusCode::kResourceExhausted);
+    // What the soak saw until then comes first: it may be worse.
+    if (!figures.problems.empty()) return figures.short_of_memory;
+    return failure && failure->code == absl::StatusCode::kResourceExhausted;
   }
   SoakEnd end() const {
     if (!failure) return SoakEnd::kPass;
@@ -78,8 +69,8 @@ std::unique_ptr<device::Device> make_device(const config::RunConfig& config,
 
 using AfterStep = std::function<void(const bench::SoakFigures&)>;
 
-Outcome soak(const config::RunConfig& config, const Budgets& budgets, std::int64_t steps,
-             const AfterStep& after_step) {
+Outcome soak(const config::RunConfig& config, const StressBudgets& budgets,
+             std::int64_t steps, const AfterStep& after_step) {
   Outcome outcome;
   try {
     const device::CheckDevice* checker = nullptr;
@@ -87,7 +78,7 @@ Outcome soak(const config::RunConfig& config, const Budgets& budgets, std::int64
     device::SimOptions plain;
     plain.profile = device::load_profile("free");
     plain.order.kind = device::Order::Kind::kEager;
-    plain.limit_bytes = kMostBytes;
+    plain.limit_bytes = kMostStressBytes;
     const auto reference = device::make_sim_device(plain, cpu_kernels());
     bench::SoakOptions options;
     options.steps = steps;
@@ -109,62 +100,18 @@ Outcome soak(const config::RunConfig& config, const Budgets& budgets, std::int64
                                 .message = outcome.figures.problems.front()};
     }
   } catch (const std::exception& error) {
-    outcome.failure = failure(error);
+    outcome.failure = failure(error, read_host_limits(), config.host_budget_flag);
   }
   return outcome;
 }
 
-// Of `budget`, which is one of `budgets`: the smallest with which the first steps pass.
-std::optional<std::size_t> smallest(const config::RunConfig& config, Budgets budgets,
-                                    std::size_t Budgets::*budget,
-                                    const Interrupt& interrupt) {
-  const auto works = [&](std::size_t bytes) {
-    budgets.*budget = bytes;
-    const Outcome outcome =
-        soak(config, budgets, std::min(config.steps, kSearchSteps),
-             [&](const bench::SoakFigures&) { interrupt.check("in the soak"); });
-    if (outcome.end() == SoakEnd::kInterrupted) interrupt.check("in the soak");
-    return outcome.end() == SoakEnd::kPass;
-  };
-  const std::size_t fails = budgets.*budget;
-  std::size_t enough = std::max(2 * fails, std::size_t{1} << 20);
-  while (enough < kMostBytes && !works(enough)) enough *= 2;
-  if (enough >= kMostBytes) return std::nullopt;
-  return smallest_budget(fails, enough, works);
-}
-
-// Names the budget that is too small, and the smallest that works.
-Refusal too_small(const config::RunConfig& config, const Budgets& budgets,
-                  const Refusal& first, const Interrupt& interrupt) {
-  Refusal refusal = first;
-  refusal.code = absl::StatusCode::kResourceExhausted;
-  const auto say_so = [&](const char* what, std::size_t has, const std::string& flag,
-                          std::size_t needs) {
-    const Compared sizes = compared(needs, has);
-    refusal.message =
-        absl::StrCat("the soak needs ", sizes.needs, " of ", what, " and has ", sizes.has,
-                     ": ", flag, " ", needs, " is the smallest that its first ",
-                     std::min(config.steps, kSearchSteps), " steps work with");
-  };
-  if (const auto needs = smallest(config, budgets, &Budgets::device_bytes, interrupt)) {
-    refusal.resource = Error::Resource::kDeviceMemory;
-    refusal.smallest_device_budget_bytes = needs;
-    say_so("device memory", budgets.device_bytes, "--device-budget", *needs);
-  } else if (const auto host = smallest(config, budgets, &Budgets::host_bytes, interrupt)) {
-    refusal.resource = Error::Resource::kHostMemory;
-    refusal.smallest_host_budget_bytes = host;
-    say_so("host memory", budgets.host_bytes, config.host_budget_flag, *host);
-  }
-  return refusal;
-}
-
 Outcome soak_or_say_why(const config::RunConfig& config, const Interrupt& interrupt,
                         std::FILE* err) {
-  Budgets budgets;
+  StressBudgets budgets;
   budgets.device_bytes =
-      std::min(device_budget_bytes(config).value_or(kMostBytes), kMostBytes);
+      std::min(device_budget_bytes(config).value_or(kMostStressBytes), kMostStressBytes);
   budgets.host_bytes =
-      std::min(config.host_budget_bytes.value_or(budgets.host_bytes), kMostBytes);
+      std::min(config.host_budget_bytes.value_or(budgets.host_bytes), kMostStressBytes);
   Outcome outcome;
   {
     Progress progress(err, isatty(fileno(err)) != 0, config.steps);
@@ -175,9 +122,16 @@ Outcome soak_or_say_why(const config::RunConfig& config, const Interrupt& interr
   }
   if (outcome.failure && outcome.short_of_memory()) {
     try {
-      outcome.failure = too_small(config, budgets, *outcome.failure, interrupt);
+      outcome.failure = too_small(
+          config, budgets, *outcome.failure,
+          [&](const StressBudgets& larger, std::int64_t steps) {
+            const auto go_on = [&](const auto&) { interrupt.check("in the soak"); };
+            const Outcome tried = soak(config, larger, steps, go_on);
+            if (tried.end() == SoakEnd::kInterrupted) interrupt.check("in the soak");
+            return tried.end() == SoakEnd::kPass;
+          });
     } catch (const std::exception& error) {
-      outcome.failure = failure(error);
+      outcome.failure = failure(error, read_host_limits(), config.host_budget_flag);
     }
   }
   return outcome;
@@ -209,7 +163,8 @@ ordered_json report(const config::RunConfig& config, const Environment& environm
         {"code", absl::StatusCodeToString(failed.code)},
         {"message", failed.message},
         {"smallest_device_budget_bytes", size(failed.smallest_device_budget_bytes)},
-        {"smallest_host_budget_bytes", size(failed.smallest_host_budget_bytes)}};
+        {"smallest_host_budget_bytes", size(failed.smallest_host_budget_bytes)},
+        {"resource", offload::resource_json(failed.resource)}};
   }
   return json;
 }

@@ -160,7 +160,7 @@ int TrainCommand::carry_out(const Clearance& clearance) {
   std::vector<train::StepResult> steps;
   try {
     take_steps(run, steps);
-  } catch (const Error&) {  // What was done until then is worth knowing.
+  } catch (const std::exception&) {  // What was done until then is worth knowing.
     fill_report(report_, run, steps, clearance.without);
     throw;
   }
@@ -193,7 +193,7 @@ int TrainCommand::run() {
     if (const auto* refusal = std::get_if<Refusal>(&verdict)) return refuse(*refusal);
     return carry_out(std::get<Clearance>(verdict));
   } catch (const std::exception& error) {
-    return refuse(failure(error));
+    return refuse(failure(error, read_host_limits(), config().host_budget_flag));
   }
 }
 
@@ -207,6 +207,7 @@ int train(const config::Settings& flags, const Output& output) {
     say(output.err, sentence(error));
     return error.code() == absl::StatusCode::kInvalidArgument ? kWrongRequest : kFailed;
   }
+  const std::string host_budget_flag = request->config.host_budget_flag;
   try {
     if (request->config.stress) {
       const Interrupt interrupt;
@@ -214,7 +215,7 @@ int train(const config::Settings& flags, const Output& output) {
     }
     return TrainCommand(std::move(*request), output).run();
   } catch (const std::exception& error) {  // The report could not be written.
-    say(output.err, failure(error).message);
+    say(output.err, failure(error, read_host_limits(), host_budget_flag).message);
     return kFailed;
   }
 }
