@@ -86,6 +86,19 @@ void add_block(BoundOp* op, const SentBlock& block) {
   ++op->sent_blocks;
 }
 
+// What no op of a forward has made, such as a batch, was there at the beginning of the
+// micro-step whose backward uses it. Null if that has no forward.
+BoundOp* first_of_forward(std::vector<BoundMicroStep>& micro_steps, const BoundOp* user) {
+  const auto uses = [user](const BoundMicroStep& micro) {
+    return std::any_of(micro.backward.begin(), micro.backward.end(),
+                       [user](const BoundOp& op) { return &op == user; });
+  };
+  auto micro = micro_steps.begin();
+  if (user != nullptr) micro = std::find_if(micro, micro_steps.end(), uses);
+  if (micro == micro_steps.end() || micro->forward.empty()) return nullptr;
+  return &micro->forward.front();
+}
+
 }  // namespace
 
 BoundInput bound_input(const StepOps& ops, std::span<const SentBlock> blocks,
@@ -133,15 +146,13 @@ BoundInput bound_input(const StepOps& ops, std::span<const SentBlock> blocks,
   made.seal();
   used.seal();
   for (const SentBlock& block : blocks) {
+    BoundOp* const user = block.used ? used.after(block.before_use) : nullptr;
     BoundOp* maker = made.at(block.made);
-    // What no op of a forward has made, such as a batch, was there at its beginning.
-    if (maker == nullptr && !input.micro_steps.front().forward.empty()) {
-      maker = &input.micro_steps.front().forward.front();
-    }
+    if (maker == nullptr) maker = first_of_forward(input.micro_steps, user);
     if (maker != nullptr) maker->other_bytes += block.bytes;
     if (!block.used) continue;
     add_block(maker, block);
-    add_block(used.after(block.before_use), block);
+    add_block(user, block);
   }
   return input;
 }

@@ -144,7 +144,10 @@ std::vector<Warning> find_warnings(const Report& report) {
         {"all_revived",
          absl::StrCat("all that was moved, ", bytes_text(report.engine.d2h_bytes),
                       ", was needed again before it had left the device, so --offload "
-                      "gained nothing: there is something to gain from more --layers")});
+                      "gained nothing: ",
+                      host_was_full(report.engine)
+                          ? no_room(report)
+                          : "there is something to gain from more --layers")});
   }
   const std::size_t peak = report.device.memory.peak_bytes;
   const auto without = report.device.peak_without_bytes;

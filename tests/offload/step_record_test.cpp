@@ -107,6 +107,31 @@ TEST(BoundInputTest, TakesWhatNoForwardMadeForThereFromTheBeginning) {
   EXPECT_EQ(bound_input(ops, blocks, 0, {}).micro_steps[0].forward[0].sent_bytes, 5U);
 }
 
+// Else the first micro-step would seem to send what those after it do.
+TEST(BoundInputTest, CountsWhatNoForwardMadeInTheMicroStepThatUsesIt) {
+  StepOps ops;
+  for (std::uint64_t ticket = 1; ticket <= 6; ++ticket) {
+    ops.push_back(compute_op(kStream.at(ticket),
+                             ticket % 2 == 1 ? Phase::kForward : Phase::kBackward,
+                             static_cast<double>(ticket), 1));
+  }
+  std::vector<SentBlock> blocks;
+  for (std::uint64_t before = 1; before <= 5; before += 2) {
+    blocks.push_back({.bytes = before,
+                      .stage = -1,
+                      .used = true,
+                      .made = {},
+                      .before_use = kStream.at(before)});
+  }
+  const BoundInput input = bound_input(ops, blocks, 0, {});
+  ASSERT_EQ(input.micro_steps.size(), 3U);
+  for (std::size_t micro = 0; micro < 3; ++micro) {
+    EXPECT_EQ(input.micro_steps[micro].forward[0].sent_bytes, 2 * micro + 1);
+    EXPECT_EQ(input.micro_steps[micro].forward[0].sent_blocks, 1U);
+    EXPECT_EQ(input.micro_steps[micro].backward[0].sent_bytes, 2 * micro + 1);
+  }
+}
+
 TEST(BoundInputTest, OfNoOpsIsEmpty) {
   EXPECT_TRUE(bound_input({}, {}, 0, {}).micro_steps.empty());
 }

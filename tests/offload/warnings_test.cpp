@@ -11,6 +11,7 @@ using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
@@ -140,6 +141,12 @@ TEST(WarningsTest, SaysThatAllWasNeededBeforeItHadLeft) {
   report.engine.revived_bytes = report.engine.d2h_bytes;
   EXPECT_THAT(find_warnings(report),
               ElementsAre(warning("all_revived", "3 MiB", "--layers")));
+  // Then it is not for want of layers.
+  report.engine.no_room_bytes = kMiB;
+  EXPECT_THAT(find_warnings(report),
+              ElementsAre(warning("host_full", "no room for 1 MiB"),
+                          AllOf(warning("all_revived", "3 MiB", "--host-budget"),
+                                Field(&Warning::message, Not(HasSubstr("--layers"))))));
 }
 
 TEST(WarningsTest, SaysThatTheLinkIsNotAsPlanned) {

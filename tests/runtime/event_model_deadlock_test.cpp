@@ -84,6 +84,28 @@ TEST_F(Deadlock, GoesOnOnceItIsBroken) {
   EXPECT_EQ(model_.now(), 4);
 }
 
+TEST_F(Deadlock, SaysThatTheProfileStopsItsLink) {
+  const auto sends = [&](const std::vector<LinkChange>& changes) {
+    EventModel model({{1, 0}, {1, 0}, std::nullopt, changes}, log_);
+    const auto out = model.add_stream("out");
+    model.submit(out, {"copy", Unit::kD2H, 0, 4}, 0);
+    model.submit(out, {"copy", Unit::kD2H, 0, 4}, 0);
+    model.advance_until({out, 2});
+  };
+  EXPECT_NO_THROW(sends({{0.5, 0.5, 0}}));
+  EXPECT_THAT(
+      [&] {
+        sends({{0.25, 0, 1}});
+      },
+      fails_saying("as the profile's link to the host stops at 0.25 s", "link_changes",
+                   "ticket 2 of stream 'out'"));
+  EXPECT_THAT(
+      [&] {
+        sends({{0.25, 0.5, 0}, {1, 0, 0}});
+      },
+      fails_saying("as the profile's link to the host stops at 1 s", "never ends", ""));
+}
+
 TEST_F(Deadlock, SetsATimelineThatTheHostItselfWaitsFor) {
   const auto line = model_.add_timeline("t");
   ASSERT_FALSE(model_.try_advance_until({line, 2}));

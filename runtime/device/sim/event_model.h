@@ -193,9 +193,13 @@ class EventModel {
   void start(Unit unit, Source stream);
   void share_link();
   UnitState& unit(Unit which) noexcept { return units_[static_cast<std::size_t>(which)]; }
+  const UnitState& unit(Unit which) const noexcept {
+    return units_[static_cast<std::size_t>(which)];
+  }
   LinkRate link(Unit which) const noexcept;  // Now.
   Deadlock why_blocked(Point point) const;
   std::optional<Point> endless_op() const noexcept;  // That runs, if there is one.
+  std::string stopped_link() const;  // Why copies do not end, if the profile stops them.
   std::string describe(Point point) const;
   std::optional<Point> signaller(Point timeline) const;
 

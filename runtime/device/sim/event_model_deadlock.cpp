@@ -37,11 +37,23 @@ std::optional<EventModel::Point> EventModel::signaller(Point timeline) const {
   return std::nullopt;
 }
 
+std::string EventModel::stopped_link() const {
+  const std::optional<Point> endless = endless_op();
+  const bool out = unit(Unit::kD2H).busy && unit(Unit::kD2H).span.point == endless;
+  const LinkChange* stop = nullptr;
+  for (const LinkChange& change : links_.changes) {
+    if (change.seconds <= now_ && (out ? change.d2h : change.h2d) == 0) stop = &change;
+  }
+  if (!endless || stop == nullptr) return {};
+  return absl::StrCat(", as the profile's link ", out ? "to" : "from",
+                      " the host stops at ", stop->seconds, " s (link_changes)");
+}
+
 // Follows the waits from `point` to the one that can never end.
 EventModel::Deadlock EventModel::why_blocked(Point point) const {
-  Deadlock result{
-      absl::StrCat("nothing can happen any more, and ", describe(point), " is not reached"),
-      std::nullopt, point};
+  Deadlock result{absl::StrCat("nothing can happen any more", stopped_link(), ", and ",
+                               describe(point), " is not reached"),
+                  std::nullopt, point};
   std::vector<Source> seen;
   for (;;) {
     result.set = point;
