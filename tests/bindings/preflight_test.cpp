@@ -163,6 +163,27 @@ TEST_F(PreflightTest, NamesBothBudgetsWhereEitherWouldDo) {
                      "host-budget", 8192));
 }
 
+// More host memory can make the arena place blocks for the worse, and never the run.
+TEST_F(PreflightTest, DoesWithLessWhereAllOfTheHostBudgetDoesNotFit) {
+  const Flags policy{{"layers", "4"},     {"hidden", "64"},
+                     {"heads", "4"},      {"vocab", "256"},
+                     {"batch", "2"},      {"seq", "64"},
+                     {"steps", "3"},      {"offload", "saved"},
+                     {"accumulate", "8"}, {"min-offload-bytes", "0"}};
+  int lowered = 0;
+  for (const std::size_t device : {6291456U, 6312960U}) {
+    for (std::size_t host = 36 << 10; host <= 64 << 10; host += 4096) {
+      const Clearance run =
+          cleared(with(with(policy, "device-budget", device), "host-budget", host));
+      if (!run.host_budget_bytes) continue;
+      ++lowered;
+      EXPECT_LT(*run.host_budget_bytes, host);
+      EXPECT_LE(run.host_reserve_bytes, *run.host_budget_bytes);
+    }
+  }
+  EXPECT_GT(lowered, 0) << "nothing here is looked at any more";
+}
+
 TEST_F(PreflightTest, TakesTheCapacityForABudget) {
   EXPECT_EQ(device_budget_bytes(test::tiny_request()),
             test::tiny_request().profile.capacity_bytes);

@@ -24,6 +24,8 @@ constexpr std::size_t kMostDryPool = std::size_t{16} << 40;
 // What a pool takes, as parts of what is parked in it at most.
 constexpr std::array kSlacks{1.0, 1.02, 1.045, 1.048, 1.08, 1.15, 1.3, 1.6};
 constexpr double kLittle = 1.04;
+// Of a host budget with which a run does not fit, what is tried instead.
+constexpr std::array kHostParts{0.9, 0.8, 0.65, 0.5, 0.25, 0.0};
 
 RunConfig with_policy(const RunConfig& config, const char* checkpoint,
                       OffloadPolicy offload) {
@@ -58,8 +60,12 @@ class Preflight {
   std::optional<std::size_t> smallest(const RunConfig& config, std::size_t has) const;
   // The host budget with which the run fits `limit`, if it has one that does not do.
   std::optional<std::size_t> smallest_host(std::optional<std::size_t> limit) const;
+  // As clear(), with less of the host's memory than the host budget.
+  bool clear_with_host(std::size_t host_bytes, std::optional<std::size_t> limit,
+                       Clearance& clearance) const;
+  bool clear_with_less(std::optional<std::size_t> limit, Clearance& clearance) const;
   std::string suggestion(std::size_t budget) const;
-  Refusal refuse(std::optional<std::size_t> budget) const;
+  Verdict refuse(std::optional<std::size_t> budget) const;
 
   const RunConfig& config_;
   const Interrupt& interrupt_;
@@ -168,6 +174,24 @@ std::optional<std::size_t> Preflight::smallest_host(
   }
 }
 
+bool Preflight::clear_with_host(std::size_t host_bytes, std::optional<std::size_t> limit,
+                                Clearance& clearance) const {
+  RunConfig other = config_;
+  other.host_budget_bytes = host_bytes;
+  if (!clear(other, limit, clearance)) return false;
+  clearance.host_budget_bytes = host_bytes;
+  return true;
+}
+
+bool Preflight::clear_with_less(std::optional<std::size_t> limit,
+                                Clearance& clearance) const {
+  if (!config_.host_budget_bytes || config_.offload == OffloadPolicy::kNone) return false;
+  const auto budget = static_cast<double>(*config_.host_budget_bytes);
+  return std::any_of(kHostParts.begin(), kHostParts.end(), [&](double part) {
+    return clear_with_host(static_cast<std::size_t>(part * budget), limit, clearance);
+  });
+}
+
 // The policy that fits and costs the least time.
 std::string Preflight::suggestion(std::size_t budget) const {
   static constexpr std::array<std::pair<const char*, OffloadPolicy>, 5> kPolicies{
@@ -194,7 +218,7 @@ std::string Preflight::suggestion(std::size_t budget) const {
   return best;
 }
 
-Refusal Preflight::refuse(std::optional<std::size_t> budget) const {
+Verdict Preflight::refuse(std::optional<std::size_t> budget) const {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   Shortage shortage{
       .device_budget_bytes = budget,
@@ -202,6 +226,16 @@ Refusal Preflight::refuse(std::optional<std::size_t> budget) const {
       .smallest_host_budget_bytes = smallest_host(budget),
       .why_not = {},
       .policy = {}};
+  // A part of what there is may do after all.
+  const std::optional<std::size_t> host = shortage.smallest_host_budget_bytes;
+  if (host && *host <= *config_.host_budget_bytes) {
+    Clearance clearance;
+    if (clear_with_host(*host, budget, clearance)) return clearance;
+    shortage.smallest_host_budget_bytes = std::nullopt;
+  }
+  if (shortage.smallest_device_budget_bytes.value_or(kAll) <= budget.value_or(0)) {
+    shortage.smallest_device_budget_bytes = std::nullopt;  // No help: there is more.
+  }
   if (!shortage.smallest_host_budget_bytes) {
     if (shortage.smallest_device_budget_bytes) {
       shortage.policy = suggestion(budget.value_or(kAll));
@@ -236,6 +270,7 @@ Verdict Preflight::run() {
   }
   Clearance clearance;
   if (clear(config_, budget, clearance)) return clearance;
+  if (clear_with_less(budget, clearance)) return clearance;
   return refuse(budget);
 }
 

@@ -29,6 +29,10 @@ struct Clearance {
   // does not depend on the machine; else the budget (none: no limit).
   std::optional<std::size_t> device_limit_bytes;
   std::size_t host_reserve_bytes = 0;  // What it parks at most.
+  // Less than the host budget, where the run fits with that and not with all of it: then
+  // it has to do with this. More room lets the arena choose otherwise, seldom for the
+  // worse.
+  std::optional<std::size_t> host_budget_bytes;
   DryFigures figures;
 };
 
@@ -40,7 +44,8 @@ std::optional<std::size_t> device_budget_bytes(const config::RunConfig& config);
 // How many steps dry runs of `config` take: all, unless that would take long.
 std::int64_t dry_steps(const config::RunConfig& config);
 
-// A run is cleared if and only if a dry run of it works within its budgets. Deterministic,
+// A run is cleared if and only if a dry run of it works within its budgets, or with a part
+// of its host budget that is tried. Deterministic,
 // whether the run itself is dry or not. Throws Error{kCancelled}.
 Verdict preflight(const config::RunConfig& config, const Interrupt& interrupt);
 

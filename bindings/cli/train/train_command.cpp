@@ -24,6 +24,7 @@
 #include "bindings/cli/train/learned.h"
 #include "bindings/cli/train/machine_limits.h"
 #include "bindings/cli/train/preflight.h"
+#include "bindings/cli/train/refusal.h"
 #include "bindings/cli/train/run.h"
 #include "bindings/cli/train/run_report.h"
 #include "bindings/cli/train/stress.h"
@@ -71,6 +72,16 @@ Request read_request(const config::Settings& flags) {
   }
   if (!config.report.empty()) io::check_writable(config.report);
   return request;
+}
+
+// Why not all of the host budget is used.
+std::string why_less(const config::RunConfig& config, const Clearance& clearance) {
+  const Compared sizes =
+      compared(*clearance.host_budget_bytes, config.host_budget_bytes.value_or(0));
+  return absl::StrCat(
+      "the run does not fit its device budget with all of its host budget, ", sizes.has,
+      ", and does with ", sizes.needs, ": it uses no more; a larger ",
+      config.host_budget_flag, " or --device-budget may serve it better");
 }
 
 // One request carried out, from the preflight to the report.
@@ -149,7 +160,13 @@ int TrainCommand::carry_out(const Clearance& clearance) {
                       how_to_map_more())});
     say_warnings();
   }
-  Run run(config(),
+  config::RunConfig limited = config();
+  if (clearance.host_budget_bytes) {
+    limited.host_budget_bytes = clearance.host_budget_bytes;
+    report_.warnings.push_back({"host_budget_lowered", why_less(config(), clearance)});
+    say_warnings();
+  }
+  Run run(limited,
           {.dry = dry,
            .device_limit_bytes = addresses.device_limit_bytes,
            .device_budget_bytes = device_budget_bytes(config()),
