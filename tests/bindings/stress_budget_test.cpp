@@ -41,6 +41,23 @@ TEST(StressBudgetTest, NamesTheDevicesBudgetWhereThatAloneHelps) {
   EXPECT_THAT(refusal.message, HasSubstr("its first 50 steps"));
 }
 
+// A soak that passes takes all its steps: few of those, also where later steps need more.
+TEST(StressBudgetTest, TakesFewStepsToFindTheSmallest) {
+  for (const std::size_t later : {100'000U, 130'000U}) {
+    std::int64_t taken = 0;
+    const Refusal refusal = too_small(
+        config_of(2000), kBudgets, kFirst, [&](const StressBudgets& budgets, auto steps) {
+          const bool begins = budgets.device_bytes >= 100'000;
+          const bool passes = begins && (steps < 20 || budgets.device_bytes >= later);
+          taken += passes ? steps : begins ? 20 : 1;
+          return passes;
+        });
+    EXPECT_GE(refusal.smallest_device_budget_bytes.value_or(0), later);
+    EXPECT_LE(refusal.smallest_device_budget_bytes.value_or(0), later / 100 * 101);
+    EXPECT_LE(taken, later == 100'000 ? 200 : 700);
+  }
+}
+
 TEST(StressBudgetTest, NamesTheHostsBudgetByTheFlagThatSetsIt) {
   const Refusal refusal = too_small(
       config_of(8), kBudgets, kFirst,

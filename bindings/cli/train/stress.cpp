@@ -13,7 +13,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 
+#include "allocator/bytes_text.h"
+#include "allocator/error.h"
 #include "allocator/host_limits.h"
 #include "bench/soak/soak.h"
 #include "bindings/cli/exit_code.h"
@@ -125,10 +128,20 @@ Outcome soak_or_say_why(const config::RunConfig& config, const Interrupt& interr
       outcome.failure = too_small(
           config, budgets, *outcome.failure,
           [&](const StressBudgets& larger, std::int64_t steps) {
-            const auto go_on = [&](const auto&) { interrupt.check("in the soak"); };
+            // Steps that find no memory are left out, up to a half of all.
+            const auto go_on = [&](const bench::SoakFigures& so_far) {
+              interrupt.check("in the soak");
+              EBB_CHECK(so_far.problems.empty() && 2 * so_far.refusals <= steps,
+                        kResourceExhausted, "too little memory");
+            };
             const Outcome tried = soak(config, larger, steps, go_on);
             if (tried.end() == SoakEnd::kInterrupted) interrupt.check("in the soak");
-            return tried.end() == SoakEnd::kPass;
+            const bool passed = tried.end() == SoakEnd::kPass;
+            say(err, absl::StrCat("looking for the smallest budget: ", steps, " steps ",
+                                  passed ? "work" : "do not work", " with ",
+                                  bytes_text(larger.device_bytes), " of device memory and ",
+                                  bytes_text(larger.host_bytes), " of host memory"));
+            return passed;
           });
     } catch (const std::exception& error) {
       outcome.failure = failure(error, read_host_limits(), config.host_budget_flag);

@@ -13,22 +13,33 @@
 namespace ebb::cli {
 namespace {
 
-// Too small a budget shows in the first steps.
+// Too small a budget shows in the first steps, mostly in the very first.
 constexpr std::int64_t kSearchSteps = 50;
+constexpr std::int64_t kFirstSteps = 8;
 
-// Of `budget`, which is one of `budgets`: the smallest with which `steps` steps pass.
+// Of `budget`, which is one of `budgets`: the smallest with which `steps` steps pass. What
+// fails in a few steps seldom passes in more: so few are taken until nearly all is known.
 std::optional<std::size_t> smallest(StressBudgets budgets,
                                     std::size_t StressBudgets::*budget, std::int64_t steps,
                                     const SoakPasses& passes) {
-  const auto works = [&](std::size_t bytes) {
-    budgets.*budget = bytes;
-    return passes(budgets, steps);
+  const auto works_for = [&](std::int64_t count) {
+    return [&, count](std::size_t bytes) {
+      budgets.*budget = bytes;
+      return passes(budgets, count);
+    };
   };
+  const auto works = works_for(steps);
+  const auto begins = works_for(std::min(steps, kFirstSteps));
   const std::size_t fails = budgets.*budget;
   std::size_t enough = std::max(2 * fails, std::size_t{1} << 20);
   while (enough < kMostStressBytes && !works(enough)) enough *= 2;
   if (enough >= kMostStressBytes) return std::nullopt;
-  return smallest_budget(fails, enough, works);
+  const std::size_t least = smallest_budget(fails, enough, begins);
+  if (least == enough) return least;
+  if (!works(least)) return smallest_budget(least, enough, works);
+  // What fails at first may make up for it.
+  const std::size_t less = least / 100 * 97;
+  return less > fails && works(less) ? smallest_budget(fails, less, works) : least;
 }
 
 }  // namespace
