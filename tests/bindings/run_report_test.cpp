@@ -51,6 +51,32 @@ TEST(RunReportTest, AddsWhatTheRunDid) {
   EXPECT_EQ(what_went_wrong(run), "");
 }
 
+// Whatever the host has room for: what it is short of is computed again, or stays.
+TEST(RunReportTest, NoStepIsBelowItsBound) {
+  for (const char* const accumulate : {"1", "3", "8"}) {
+    for (const char* const checkpoint : {"none", "every:1", "every:2"}) {
+      for (const std::size_t host : {20U << 10, 40U << 10, 100U << 10, 1U << 20}) {
+        const config::RunConfig config =
+            test::tiny_request({{"accumulate", accumulate},
+                                {"checkpoint", checkpoint},
+                                {"offload", "saved"},
+                                {"min-offload-bytes", "0"},
+                                {"host-budget", std::to_string(host)}});
+        cli::Run run(config,
+                     {.dry = true,
+                      .device_limit_bytes = {},
+                      .host_reserve_bytes = host,
+                      .record = true},
+                     nullptr);
+        for (int step = 0; step < 3; ++step) (void)run.step();
+        const offload::TimeFigures time = run.recorder()->figures();
+        EXPECT_LE(time.bound.seconds, time.step.step * (1 + 1e-9))
+            << accumulate << " micro-steps, " << checkpoint << ", " << host << " bytes";
+      }
+    }
+  }
+}
+
 TEST(RunReportTest, MeansLeaveOutTheFirstStep) {
   const config::RunConfig config = test::tiny_request();
   const train::TextData data("text", std::string(4000, 'a'), 32, 256);
